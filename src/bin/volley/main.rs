@@ -1,0 +1,2 @@
+//! The `volley` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Makes an ordinary DataFusion `SessionContext` distributed.
