@@ -1,1 +1,9 @@
 //! Makes an ordinary DataFusion `SessionContext` distributed.
+
+pub mod config;
+pub mod control;
+pub mod error;
+pub mod exchange;
+pub mod ids;
+pub mod shuffle;
+pub mod wire;
