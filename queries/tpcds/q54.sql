@@ -1,6 +1,6 @@
 -- Customers who bought women's maternity goods by catalog or web in December 1998: how are they spread over
 -- steps of 50 in what they spent, in the three months after, in stores of their own county?
-WITH my_customers AS (
+WITH buyers AS (
     SELECT DISTINCT
         c.c_customer_sk,
         c.c_current_addr_sk
@@ -25,13 +25,13 @@ WITH my_customers AS (
         AND d.d_year = 1998
         AND d.d_moy = 12
 ),
-my_revenue AS (
+spending AS (
     SELECT
-        mc.c_customer_sk,
+        b.c_customer_sk,
         SUM(ss.ss_ext_sales_price) AS revenue
-    FROM my_customers mc
-    JOIN store_sales ss ON mc.c_customer_sk = ss.ss_customer_sk
-    JOIN customer_address ca ON mc.c_current_addr_sk = ca.ca_address_sk
+    FROM buyers b
+    JOIN store_sales ss ON b.c_customer_sk = ss.ss_customer_sk
+    JOIN customer_address ca ON b.c_current_addr_sk = ca.ca_address_sk
     JOIN store s ON ca.ca_county = s.s_county AND ca.ca_state = s.s_state
     JOIN date_dim d ON ss.ss_sold_date_sk = d.d_date_sk
     WHERE d.d_month_seq BETWEEN (
@@ -43,17 +43,17 @@ my_revenue AS (
             FROM date_dim
             WHERE d_year = 1998 AND d_moy = 12
         )
-    GROUP BY mc.c_customer_sk
+    GROUP BY b.c_customer_sk
 ),
-segments AS (
+steps AS (
     SELECT CAST(ROUND(CAST(revenue AS DOUBLE) / 50) AS INT) AS segment
-    FROM my_revenue
+    FROM spending
 )
 SELECT
     segment,
     COUNT(*) AS num_customers,
     segment * 50 AS segment_base
-FROM segments
+FROM steps
 GROUP BY segment
 ORDER BY segment NULLS FIRST, num_customers NULLS FIRST, segment_base
 LIMIT 100;

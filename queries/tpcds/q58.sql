@@ -1,6 +1,6 @@
 -- Items that sold about equally well (within 10 %) in the store, catalog and web channels
 -- in the week of 3 January 2000, and how far each channel is from the average.
-WITH ss_items AS (
+WITH store_week AS (
     SELECT
         i.i_item_id AS item_id,
         SUM(ss.ss_ext_sales_price) AS ss_item_rev
@@ -18,7 +18,7 @@ WITH ss_items AS (
         )
     GROUP BY i.i_item_id
 ),
-cs_items AS (
+catalog_week AS (
     SELECT
         i.i_item_id AS item_id,
         SUM(cs.cs_ext_sales_price) AS cs_item_rev
@@ -36,7 +36,7 @@ cs_items AS (
         )
     GROUP BY i.i_item_id
 ),
-ws_items AS (
+web_week AS (
     SELECT
         i.i_item_id AS item_id,
         SUM(ws.ws_ext_sales_price) AS ws_item_rev
@@ -63,9 +63,9 @@ SELECT
     w.ws_item_rev,
     CAST(w.ws_item_rev AS DOUBLE) / (CAST(s.ss_item_rev + c.cs_item_rev + w.ws_item_rev AS DOUBLE) / 3) * 100 AS ws_dev,
     CAST(s.ss_item_rev + c.cs_item_rev + w.ws_item_rev AS DOUBLE) / 3 AS average
-FROM ss_items s
-JOIN cs_items c ON s.item_id = c.item_id
-JOIN ws_items w ON s.item_id = w.item_id
+FROM store_week s
+JOIN catalog_week c ON s.item_id = c.item_id
+JOIN web_week w ON s.item_id = w.item_id
 WHERE s.ss_item_rev BETWEEN 0.9 * c.cs_item_rev AND 1.1 * c.cs_item_rev
     AND s.ss_item_rev BETWEEN 0.9 * w.ws_item_rev AND 1.1 * w.ws_item_rev
     AND c.cs_item_rev BETWEEN 0.9 * s.ss_item_rev AND 1.1 * s.ss_item_rev

@@ -1,5 +1,5 @@
 -- Day-of-week sales of each store, week by week over one year, as a ratio to the same week one year later.
-WITH wss AS (
+WITH weekly AS (
     SELECT
         d.d_week_seq,
         ss.ss_store_sk,
@@ -18,33 +18,33 @@ first_year AS (
     SELECT
         s.s_store_name,
         s.s_store_id,
-        wss.d_week_seq,
-        wss.sun_sales,
-        wss.mon_sales,
-        wss.tue_sales,
-        wss.wed_sales,
-        wss.thu_sales,
-        wss.fri_sales,
-        wss.sat_sales
-    FROM wss
-    JOIN store s ON wss.ss_store_sk = s.s_store_sk
-    JOIN date_dim d ON wss.d_week_seq = d.d_week_seq
+        wk.d_week_seq,
+        wk.sun_sales,
+        wk.mon_sales,
+        wk.tue_sales,
+        wk.wed_sales,
+        wk.thu_sales,
+        wk.fri_sales,
+        wk.sat_sales
+    FROM weekly wk
+    JOIN store s ON wk.ss_store_sk = s.s_store_sk
+    JOIN date_dim d ON wk.d_week_seq = d.d_week_seq
     WHERE d.d_month_seq BETWEEN 1212 AND 1223
 ),
 next_year AS (
     SELECT
         s.s_store_id,
-        wss.d_week_seq,
-        wss.sun_sales,
-        wss.mon_sales,
-        wss.tue_sales,
-        wss.wed_sales,
-        wss.thu_sales,
-        wss.fri_sales,
-        wss.sat_sales
-    FROM wss
-    JOIN store s ON wss.ss_store_sk = s.s_store_sk
-    JOIN date_dim d ON wss.d_week_seq = d.d_week_seq
+        wk.d_week_seq,
+        wk.sun_sales,
+        wk.mon_sales,
+        wk.tue_sales,
+        wk.wed_sales,
+        wk.thu_sales,
+        wk.fri_sales,
+        wk.sat_sales
+    FROM weekly wk
+    JOIN store s ON wk.ss_store_sk = s.s_store_sk
+    JOIN date_dim d ON wk.d_week_seq = d.d_week_seq
     WHERE d.d_month_seq BETWEEN 1224 AND 1235
 )
 SELECT

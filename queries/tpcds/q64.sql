@@ -1,6 +1,6 @@
 -- Items of six colours in a price band, returned in stores and rarely refunded in the catalog channel: customers whose
 -- marital status has changed since the purchase, with each store's sales of 1999 beside those of 2000.
-WITH cs_ui AS (
+WITH rarely_refunded AS (
     SELECT
         cs.cs_item_sk,
         SUM(cs.cs_ext_list_price) AS sale,
@@ -11,7 +11,7 @@ WITH cs_ui AS (
     HAVING SUM(cs.cs_ext_list_price)
         > 2 * SUM(cr.cr_refunded_cash + cr.cr_reversed_charge + cr.cr_store_credit)
 ),
-cross_sales AS (
+kept_sales AS (
     SELECT
         i.i_product_name AS product_name,
         i.i_item_sk AS item_sk,
@@ -34,7 +34,7 @@ cross_sales AS (
         SUM(ss.ss_coupon_amt) AS s3
     FROM store_sales ss
     JOIN store_returns sr ON ss.ss_item_sk = sr.sr_item_sk AND ss.ss_ticket_number = sr.sr_ticket_number
-    JOIN cs_ui ON ss.ss_item_sk = cs_ui.cs_item_sk
+    JOIN rarely_refunded rr ON ss.ss_item_sk = rr.cs_item_sk
     JOIN date_dim d1 ON ss.ss_sold_date_sk = d1.d_date_sk
     CROSS JOIN date_dim d2
     CROSS JOIN date_dim d3
@@ -96,8 +96,8 @@ SELECT
     y2.s3 AS s32,
     y2.syear,
     y2.cnt
-FROM cross_sales y1
-JOIN cross_sales y2
+FROM kept_sales y1
+JOIN kept_sales y2
     ON y1.item_sk = y2.item_sk
     AND y1.store_name = y2.store_name
     AND y1.store_zip = y2.store_zip
