@@ -42,37 +42,18 @@ pub struct CliError {
 }
 
 impl CliError {
-    pub fn new(
-        code: &'static str,
-        exit: ExitStatus,
-        message: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Self {
-        Self {
-            code,
-            exit,
-            message: message.into(),
-            remedy: remedy.into(),
-        }
+    pub fn new(code: &'static str, exit: ExitStatus, message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { code, exit, message: message.into(), remedy: remedy.into() }
     }
 
     /// A word on the command line or in an input file that cannot be used.
-    pub fn usage(
-        code: &'static str,
-        message: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Self {
+    pub fn usage(code: &'static str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::new(code, ExitStatus::Usage, message, remedy)
     }
 
     /// The user pressed Ctrl-C; `remedy` says where partial results are, or that nothing was kept.
     pub fn interrupted(message: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self::new(
-            "VOLLEY-INTERRUPTED",
-            ExitStatus::Interrupted,
-            message,
-            remedy,
-        )
+        Self::new("VOLLEY-INTERRUPTED", ExitStatus::Interrupted, message, remedy)
     }
 
     /// An I/O error at `place`, with full disks and missing permissions told apart.
@@ -80,22 +61,15 @@ impl CliError {
         use std::io::ErrorKind;
         let place = place.display();
         let (code, remedy) = match error.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => (
-                "VOLLEY-DISK-FULL",
-                "free some space or name a folder on another disk",
-            ),
-            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => (
-                "VOLLEY-DISK-ACCESS",
-                "name a folder that this user may read and write",
-            ),
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                ("VOLLEY-DISK-FULL", "free some space or name a folder on another disk")
+            }
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                ("VOLLEY-DISK-ACCESS", "name a folder that this user may read and write")
+            }
             _ => ("VOLLEY-DISK", "check the path and the disk"),
         };
-        Self::new(
-            code,
-            ExitStatus::Local,
-            format!("cannot {what} {place}: {error}"),
-            remedy,
-        )
+        Self::new(code, ExitStatus::Local, format!("cannot {what} {place}: {error}"), remedy)
     }
 }
 
@@ -122,15 +96,8 @@ mod tests {
 
     #[test]
     fn an_error_is_one_line_with_code_what_and_remedy() {
-        let error = CliError::usage(
-            "VOLLEY-DATA-SCALE",
-            "data/ holds\n scale 1",
-            "name another\nfolder",
-        );
-        assert_eq!(
-            error.to_string(),
-            "VOLLEY-DATA-SCALE: data/ holds scale 1; name another folder"
-        );
+        let error = CliError::usage("VOLLEY-DATA-SCALE", "data/ holds\n scale 1", "name another\nfolder");
+        assert_eq!(error.to_string(), "VOLLEY-DATA-SCALE: data/ holds scale 1; name another folder");
         assert_eq!(error.exit as u8, 2);
     }
 

@@ -37,9 +37,7 @@ pub fn parse_size(text: &str) -> Result<u64, CliError> {
         )
     };
     let (number, unit) = number_and_unit(text);
-    let number: f64 = number
-        .parse()
-        .map_err(|_| bad("it does not begin with a number"))?;
+    let number: f64 = number.parse().map_err(|_| bad("it does not begin with a number"))?;
     let unit = unit.to_ascii_uppercase();
     let Some((_, factor)) = SIZE_UNITS.iter().find(|(word, _)| *word == unit) else {
         return Err(bad("its unit is unknown"));
@@ -66,11 +64,7 @@ pub fn format_bytes(bytes: u64) -> String {
     }
     let digits = if unit == 0 || value >= 99.95 { 0 } else { 1 };
     let shown = format!("{value:.digits$}");
-    format!(
-        "{} {}",
-        shown.strip_suffix(".0").unwrap_or(&shown),
-        UNITS[unit]
-    )
+    format!("{} {}", shown.strip_suffix(".0").unwrap_or(&shown), UNITS[unit])
 }
 
 /// `90`, `90s`, `1.5m`, `2h`, `250ms`; a bare number is seconds.
@@ -86,9 +80,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, CliError> {
         )
     };
     let (number, unit) = number_and_unit(text);
-    let number: f64 = number
-        .parse()
-        .map_err(|_| bad("it does not begin with a number"))?;
+    let number: f64 = number.parse().map_err(|_| bad("it does not begin with a number"))?;
     let factor = match unit.to_ascii_lowercase().as_str() {
         "ms" => 0.001,
         "" | "s" | "sec" | "seconds" => 1.0,
@@ -121,9 +113,7 @@ pub fn format_duration(duration: Duration) -> String {
 /// The digits (and point, and sign) at the front, and the word behind them.
 fn number_and_unit(text: &str) -> (&str, &str) {
     let text = text.trim();
-    let end = text
-        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+')))
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+'))).unwrap_or(text.len());
     (text[..end].trim(), text[end..].trim())
 }
 
@@ -132,12 +122,7 @@ pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let name = name.to_lowercase();
     candidates
         .into_iter()
-        .map(|candidate| {
-            (
-                strsim::jaro_winkler(&name, &candidate.to_lowercase()),
-                candidate,
-            )
-        })
+        .map(|candidate| (strsim::jaro_winkler(&name, &candidate.to_lowercase()), candidate))
         .filter(|(nearness, _)| *nearness > 0.75)
         .max_by(|(a, _), (b, _)| a.total_cmp(b))
         .map(|(_, candidate)| candidate)
@@ -161,11 +146,7 @@ pub fn did_you_mean<'a>(name: &str, candidates: &[&'a str]) -> String {
 /// `VOLLEY-QUERY`: a name that selects nothing, a range backwards, an empty list.
 pub fn parse_queries(list: &str, available: &[&str]) -> Result<Vec<String>, CliError> {
     let mut chosen = vec![false; available.len()];
-    for item in list
-        .split(',')
-        .map(str::trim)
-        .filter(|item| !item.is_empty())
-    {
+    for item in list.split(',').map(str::trim).filter(|item| !item.is_empty()) {
         let mut found = false;
         // A name is taken as it is, whatever it contains; only then does it mean a number or a range.
         for (place, name) in available.iter().enumerate() {
@@ -183,18 +164,9 @@ pub fn parse_queries(list: &str, available: &[&str]) -> Result<Vec<String>, CliE
         }
     }
     if !chosen.contains(&true) {
-        return Err(CliError::usage(
-            "VOLLEY-QUERY",
-            "no query is chosen",
-            "name some, such as q3,q7-q12,q14a",
-        ));
+        return Err(CliError::usage("VOLLEY-QUERY", "no query is chosen", "name some, such as q3,q7-q12,q14a"));
     }
-    Ok(available
-        .iter()
-        .zip(chosen)
-        .filter(|(_, chosen)| *chosen)
-        .map(|(name, _)| (*name).to_owned())
-        .collect())
+    Ok(available.iter().zip(chosen).filter(|(_, chosen)| *chosen).map(|(name, _)| (*name).to_owned()).collect())
 }
 
 /// Whether `item`, a number with or without letter or a range of such, selects the query `name`.
@@ -214,14 +186,7 @@ fn selects(item: &str, name: &str) -> Result<bool, CliError> {
         }
         // An end with a letter is that part; without, all parts of its number.
         let from = (first.0, first.1);
-        let to = (
-            last.0,
-            if last.1.is_empty() {
-                "\u{10ffff}"
-            } else {
-                last.1
-            },
-        );
+        let to = (last.0, if last.1.is_empty() { "\u{10ffff}" } else { last.1 });
         return Ok(from <= (number, part) && (number, part) <= to);
     }
     let Some((wanted, wanted_part)) = query_number(item) else {
@@ -233,15 +198,9 @@ fn selects(item: &str, name: &str) -> Result<bool, CliError> {
 /// `q014a` and `14a` are `(14, "a")`.
 fn query_number(name: &str) -> Option<(u32, &str)> {
     let digits = name.strip_prefix(['q', 'Q']).unwrap_or(name);
-    let end = digits
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(digits.len());
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
     let part = &digits[end..];
-    if !part
-        .chars()
-        .all(|c| c.is_ascii_lowercase() || c.is_ascii_uppercase())
-        || part.len() > 1
-    {
+    if !part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_uppercase()) || part.len() > 1 {
         return None;
     }
     Some((digits[..end].parse().ok()?, part))
@@ -253,8 +212,7 @@ mod tests {
 
     #[test]
     fn sizes() {
-        let check =
-            |text: &str, bytes: Option<u64>| assert_eq!(parse_size(text).ok(), bytes, "{text}");
+        let check = |text: &str, bytes: Option<u64>| assert_eq!(parse_size(text).ok(), bytes, "{text}");
         check("512MiB", Some(512 << 20));
         check("2GB", Some(2_000_000_000));
         check("1.5GiB", Some(3 << 29));
@@ -285,11 +243,7 @@ mod tests {
     #[test]
     fn durations() {
         let check = |text: &str, seconds: Option<f64>| {
-            assert_eq!(
-                parse_duration(text).ok().map(|d| d.as_secs_f64()),
-                seconds,
-                "{text}"
-            );
+            assert_eq!(parse_duration(text).ok().map(|d| d.as_secs_f64()), seconds, "{text}");
         };
         check("90", Some(90.0));
         check("250ms", Some(0.25));
@@ -303,9 +257,7 @@ mod tests {
 
     #[test]
     fn durations_as_text() {
-        let check = |seconds: f64, text: &str| {
-            assert_eq!(format_duration(Duration::from_secs_f64(seconds)), text)
-        };
+        let check = |seconds: f64, text: &str| assert_eq!(format_duration(Duration::from_secs_f64(seconds)), text);
         check(0.85, "850 ms");
         check(12.34, "12.3 s");
         check(245.0, "4 min 05 s");
@@ -315,8 +267,7 @@ mod tests {
     #[test]
     fn the_nearest_name_is_suggested_if_it_is_near() {
         let names = ["channels", "codec", "message", "window", "partitions"];
-        let check =
-            |name: &str, near: Option<&str>| assert_eq!(suggest(name, names), near, "{name}");
+        let check = |name: &str, near: Option<&str>| assert_eq!(suggest(name, names), near, "{name}");
         check("chanels", Some("channels"));
         check("Codecs", Some("codec"));
         check("partition", Some("partitions"));
@@ -325,9 +276,7 @@ mod tests {
 
     #[test]
     fn lists_of_queries() {
-        let available = [
-            "q01", "q03", "q07", "q08", "q12", "q14a", "q14b", "q15", "extra-1",
-        ];
+        let available = ["q01", "q03", "q07", "q08", "q12", "q14a", "q14b", "q15", "extra-1"];
         let check = |list: &str, expect: &str| {
             let got = match parse_queries(list, &available) {
                 Ok(names) => names.join(" "),

@@ -54,10 +54,7 @@ pub fn generate(
         progress.start(tables.iter().map(|table| table.rows).sum());
         let started = Instant::now();
         let files = write_all(suite, scale, &tables, &claim.partial, progress, cancel);
-        let last = files
-            .as_ref()
-            .ok()
-            .map(|files| summary(files, started.elapsed()));
+        let last = files.as_ref().ok().map(|files| summary(files, started.elapsed()));
         progress.finish(last.as_deref());
         let files = files?;
         move_into_place(&tables, &claim.partial, &dir)?;
@@ -66,10 +63,7 @@ pub fn generate(
     claim.release(made.is_ok());
     made?;
     let dataset = open(suite, Some(scale), &dir)?.ok_or_else(|| vanished(&dir))?;
-    Ok(Dataset {
-        generated: true,
-        ..dataset
-    })
+    Ok(Dataset { generated: true, ..dataset })
 }
 
 fn summary(files: &[FileEntry], took: Duration) -> String {
@@ -118,22 +112,13 @@ impl Held {
     }
 }
 
-fn claim(
-    suite: Suite,
-    scale: &Scale,
-    dir: &Path,
-    progress: &Progress,
-    cancel: &AtomicBool,
-) -> Result<Claim, CliError> {
+fn claim(suite: Suite, scale: &Scale, dir: &Path, progress: &Progress, cancel: &AtomicBool) -> Result<Claim, CliError> {
     let failed = |error: io::Error| CliError::io("write in", dir, &error);
     let partial = dir.join(PARTIAL);
     let mut waiting = false;
     loop {
         if cancel.load(Ordering::Relaxed) {
-            return Err(CliError::interrupted(
-                "data generation was interrupted",
-                "nothing was kept",
-            ));
+            return Err(CliError::interrupted("data generation was interrupted", "nothing was kept"));
         }
         let made_dir = !dir.exists();
         fs::create_dir_all(&partial).map_err(failed)?;
@@ -146,12 +131,7 @@ fn claim(
         };
         match lock.try_lock() {
             Ok(()) if is_the_file(&lock, &partial.join(LOCK)) => {
-                let held = Held {
-                    dir: dir.to_owned(),
-                    partial,
-                    made_dir,
-                    _lock: lock,
-                };
+                let held = Held { dir: dir.to_owned(), partial, made_dir, _lock: lock };
                 if let Some(dataset) = finished(suite, scale, dir)? {
                     held.release(true);
                     return Ok(Claim::Done(dataset));
@@ -162,10 +142,7 @@ fn claim(
             Ok(()) => continue,
             Err(TryLockError::WouldBlock) => {
                 if !waiting {
-                    progress.note(&format!(
-                        "another process is making {}, waiting for it",
-                        dir.display()
-                    ));
+                    progress.note(&format!("another process is making {}, waiting for it", dir.display()));
                     waiting = true;
                 }
                 std::thread::sleep(LOOK_EVERY);
@@ -177,11 +154,7 @@ fn claim(
 
 /// The data set if a manifest has appeared.
 fn finished(suite: Suite, scale: &Scale, dir: &Path) -> Result<Option<Dataset>, CliError> {
-    if Manifest::read(dir)?.is_none() {
-        Ok(None)
-    } else {
-        open(suite, Some(scale), dir)
-    }
+    if Manifest::read(dir)?.is_none() { Ok(None) } else { open(suite, Some(scale), dir) }
 }
 
 #[cfg(unix)]
@@ -262,9 +235,7 @@ fn write_all(
     let stop = AtomicBool::new(false);
     let done = Mutex::new(Vec::with_capacity(work.len()));
     let failure = Mutex::new(None);
-    let threads = std::thread::available_parallelism()
-        .map_or(1, usize::from)
-        .min(work.len());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(work.len());
     std::thread::scope(|scope| {
         // `stop` is what the writers watch, so that both a failure and the user end them.
         let watch = scope.spawn(|| {
@@ -283,22 +254,11 @@ fn write_all(
                             break;
                         }
                         let path = partial.join(part.table).join(part.file_name());
-                        match write_part(
-                            generators::open(suite, scale, part),
-                            &path,
-                            progress,
-                            &stop,
-                        ) {
-                            Ok(written) => done
-                                .lock()
-                                .expect("no writer panics")
-                                .push((*part, written)),
+                        match write_part(generators::open(suite, scale, part), &path, progress, &stop) {
+                            Ok(written) => done.lock().expect("no writer panics").push((*part, written)),
                             Err(error) => {
                                 stop.store(true, Ordering::Relaxed);
-                                failure
-                                    .lock()
-                                    .expect("no writer panics")
-                                    .get_or_insert(error);
+                                failure.lock().expect("no writer panics").get_or_insert(error);
                             }
                         }
                     }
@@ -319,17 +279,11 @@ fn write_all(
         return Err(error);
     }
     if cancel.load(Ordering::Relaxed) {
-        return Err(CliError::interrupted(
-            "data generation was interrupted",
-            "nothing was kept",
-        ));
+        return Err(CliError::interrupted("data generation was interrupted", "nothing was kept"));
     }
     let mut done = done.into_inner().expect("no writer panics");
     done.sort_by_key(|(part, _)| (part.table, part.part));
-    Ok(done
-        .iter()
-        .map(|(part, written)| entry(part, written))
-        .collect())
+    Ok(done.iter().map(|(part, written)| entry(part, written)).collect())
 }
 
 fn entry(part: &PartPlan, written: &Written) -> FileEntry {

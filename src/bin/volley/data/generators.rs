@@ -63,30 +63,14 @@ fn tpc_h(scale: &Scale, part: &PartPlan) -> Box<dyn RecordBatchReader> {
     // The generator cuts its tables itself, by its own one-based numbering.
     let (scale, number, count) = (scale.factor(), part.part as i32 + 1, part.parts as i32);
     match part.table {
-        "customer" => Box::new(ha::CustomerArrow::new(h::CustomerGenerator::new(
-            scale, number, count,
-        ))),
-        "lineitem" => Box::new(ha::LineItemArrow::new(h::LineItemGenerator::new(
-            scale, number, count,
-        ))),
-        "nation" => Box::new(ha::NationArrow::new(h::NationGenerator::new(
-            scale, number, count,
-        ))),
-        "orders" => Box::new(ha::OrderArrow::new(h::OrderGenerator::new(
-            scale, number, count,
-        ))),
-        "part" => Box::new(ha::PartArrow::new(h::PartGenerator::new(
-            scale, number, count,
-        ))),
-        "partsupp" => Box::new(ha::PartSuppArrow::new(h::PartSuppGenerator::new(
-            scale, number, count,
-        ))),
-        "region" => Box::new(ha::RegionArrow::new(h::RegionGenerator::new(
-            scale, number, count,
-        ))),
-        "supplier" => Box::new(ha::SupplierArrow::new(h::SupplierGenerator::new(
-            scale, number, count,
-        ))),
+        "customer" => Box::new(ha::CustomerArrow::new(h::CustomerGenerator::new(scale, number, count))),
+        "lineitem" => Box::new(ha::LineItemArrow::new(h::LineItemGenerator::new(scale, number, count))),
+        "nation" => Box::new(ha::NationArrow::new(h::NationGenerator::new(scale, number, count))),
+        "orders" => Box::new(ha::OrderArrow::new(h::OrderGenerator::new(scale, number, count))),
+        "part" => Box::new(ha::PartArrow::new(h::PartGenerator::new(scale, number, count))),
+        "partsupp" => Box::new(ha::PartSuppArrow::new(h::PartSuppGenerator::new(scale, number, count))),
+        "region" => Box::new(ha::RegionArrow::new(h::RegionGenerator::new(scale, number, count))),
+        "supplier" => Box::new(ha::SupplierArrow::new(h::SupplierGenerator::new(scale, number, count))),
         other => unreachable!("{other} is no table of TPC-H"),
     }
 }

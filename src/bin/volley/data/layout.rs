@@ -78,12 +78,7 @@ enum Cut {
 }
 
 const fn shape(name: &'static str, rows_per_source: f64, bytes_per_row: f64, cut: Cut) -> Shape {
-    Shape {
-        name,
-        rows_per_source,
-        bytes_per_row,
-        cut,
-    }
+    Shape { name, rows_per_source, bytes_per_row, cut }
 }
 
 const TPC_DS: [Shape; 25] = [
@@ -139,15 +134,7 @@ pub fn tables(suite: Suite, scale: &Scale) -> Vec<TablePlan> {
     match suite {
         Suite::TpcDs => {
             let session = ds_session(scale);
-            TPC_DS
-                .iter()
-                .map(|shape| {
-                    plan(
-                        shape,
-                        session.get_scaling().get_row_count(ds_table(shape.name)),
-                    )
-                })
-                .collect()
+            TPC_DS.iter().map(|shape| plan(shape, session.get_scaling().get_row_count(ds_table(shape.name)))).collect()
         }
         Suite::TpcH => TPC_H
             .iter()
@@ -172,20 +159,12 @@ fn plan(shape: &Shape, source_rows: u64) -> TablePlan {
         Cut::BySize => by_size,
         Cut::Fact => by_size.max(MIN_FACT_PARTS),
     };
-    TablePlan {
-        name: shape.name,
-        source_rows,
-        rows,
-        bytes,
-        parts: parts.min(source_rows).max(1),
-    }
+    TablePlan { name: shape.name, source_rows, rows, bytes, parts: parts.min(source_rows).max(1) }
 }
 
 /// The files of `table`: every source row in exactly one part, sizes differing by at most one source row.
 pub fn parts(table: &TablePlan) -> Vec<PartPlan> {
-    let edge = |part: u64| {
-        (u128::from(table.source_rows) * u128::from(part) / u128::from(table.parts)) as u64
-    };
+    let edge = |part: u64| (u128::from(table.source_rows) * u128::from(part) / u128::from(table.parts)) as u64;
     (0..table.parts)
         .map(|part| PartPlan {
             table: table.name,
@@ -232,33 +211,19 @@ mod tests {
 
     #[test]
     fn facts_have_several_files_at_any_scale_and_more_as_they_grow() {
-        let facts = [
-            ("catalog_sales", 4),
-            ("inventory", 4),
-            ("store_sales", 4),
-            ("web_sales", 4),
-        ];
+        let facts = [("catalog_sales", 4), ("inventory", 4), ("store_sales", 4), ("web_sales", 4)];
         assert_eq!(counts(Suite::TpcDs, "0.01"), facts);
         assert_eq!(counts(Suite::TpcDs, "1"), facts);
         let at_100 = counts(Suite::TpcDs, "100");
         assert!(at_100.contains(&("store_sales", 56)), "{at_100:?}");
         assert!(at_100.contains(&("store_returns", 7)), "{at_100:?}");
-        assert_eq!(
-            counts(Suite::TpcH, "0.01"),
-            [("lineitem", 4), ("orders", 4)]
-        );
+        assert_eq!(counts(Suite::TpcH, "0.01"), [("lineitem", 4), ("orders", 4)]);
     }
 
     #[test]
     fn every_source_row_is_in_one_part() {
         for (rows, parts_wanted) in [(0, 1), (1, 1), (7, 4), (10, 3), (1_000_003, 64)] {
-            let table = TablePlan {
-                name: "t",
-                source_rows: rows,
-                rows,
-                bytes: 0,
-                parts: parts_wanted,
-            };
+            let table = TablePlan { name: "t", source_rows: rows, rows, bytes: 0, parts: parts_wanted };
             let mut next = 1;
             for part in parts(&table) {
                 assert_eq!(part.first, next);
@@ -272,10 +237,7 @@ mod tests {
 
     #[test]
     fn our_table_names_are_the_generators() {
-        let mut names: Vec<_> = DsTable::values()
-            .iter()
-            .map(|table| table.get_name())
-            .collect();
+        let mut names: Vec<_> = DsTable::values().iter().map(|table| table.get_name()).collect();
         names.sort_unstable();
         assert_eq!(table_names(Suite::TpcDs), names);
     }

@@ -87,15 +87,11 @@ impl Manifest {
         match serde_json::from_str::<Head>(&text) {
             Ok(Head { format: FORMAT }) => {}
             Ok(Head { format }) => {
-                return Err(unreadable(format!(
-                    "its format is {format}, this version knows {FORMAT}"
-                )));
+                return Err(unreadable(format!("its format is {format}, this version knows {FORMAT}")));
             }
             Err(error) => return Err(unreadable(error.to_string())),
         }
-        serde_json::from_str(&text)
-            .map(Some)
-            .map_err(|error| unreadable(error.to_string()))
+        serde_json::from_str(&text).map(Some).map_err(|error| unreadable(error.to_string()))
     }
 
     /// Writes the manifest of `dir` aside and renames it into place.
@@ -126,24 +122,16 @@ impl Manifest {
             Err(CliError::usage(
                 code,
                 format!("{} holds {holds}, not {not}", dir.display()),
-                format!(
-                    "name another folder with --data, or remove this one to have {not} generated here"
-                ),
+                format!("name another folder with --data, or remove this one to have {not} generated here"),
             ))
         };
         if self.suite != suite {
-            return other(
-                "VOLLEY-DATA-SUITE",
-                format!("{} data", self.suite),
-                format!("{suite} data"),
-            );
+            return other("VOLLEY-DATA-SUITE", format!("{} data", self.suite), format!("{suite} data"));
         }
         match scale {
-            Some(scale) if *scale != self.scale => other(
-                "VOLLEY-DATA-SCALE",
-                format!("{suite} data of scale {}", self.scale),
-                format!("scale {scale}"),
-            ),
+            Some(scale) if *scale != self.scale => {
+                other("VOLLEY-DATA-SCALE", format!("{suite} data of scale {}", self.scale), format!("scale {scale}"))
+            }
             _ => Ok(()),
         }
     }
@@ -163,11 +151,7 @@ impl Manifest {
                 Err(error) => return Err(CliError::io("read", &path, &error)),
             };
             if found != file.bytes {
-                return Err(damaged(
-                    dir,
-                    &file.path,
-                    format!("has {found} bytes, {} were written", file.bytes),
-                ));
+                return Err(damaged(dir, &file.path, format!("has {found} bytes, {} were written", file.bytes)));
             }
         }
         Ok(())
@@ -184,9 +168,6 @@ pub fn damaged(dir: &Path, file: &str, how: String) -> CliError {
         "VOLLEY-DATA-DAMAGED",
         ExitStatus::Usage,
         format!("{} {how}", dir.join(file).display()),
-        format!(
-            "remove {} to have it generated again, or name another folder with --data",
-            dir.display()
-        ),
+        format!("remove {} to have it generated again, or name another folder with --data", dir.display()),
     )
 }

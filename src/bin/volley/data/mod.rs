@@ -99,10 +99,7 @@ impl FromStr for Scale {
             Ok(factor) if factor > 0.0 && factor <= Self::MAX => Ok(Self(factor)),
             _ => Err(CliError::usage(
                 "VOLLEY-SCALE",
-                format!(
-                    "scale {text:?} is not a number above 0 and up to {}",
-                    Self::MAX
-                ),
+                format!("scale {text:?} is not a number above 0 and up to {}", Self::MAX),
                 "give a scale such as 1, 10 or 0.1",
             )),
         }
@@ -229,13 +226,7 @@ pub fn open(suite: Suite, scale: Option<&Scale>, dir: &Path) -> Result<Option<Da
     let Some(tables) = own::find(&dir)? else {
         return Ok(None);
     };
-    Ok(Some(Dataset {
-        suite,
-        dir,
-        manifest: None,
-        tables,
-        generated: false,
-    }))
+    Ok(Some(Dataset { suite, dir, manifest: None, tables, generated: false }))
 }
 
 fn of_manifest(dir: PathBuf, manifest: Manifest) -> Dataset {
@@ -258,13 +249,7 @@ fn of_manifest(dir: PathBuf, manifest: Manifest) -> Dataset {
             }),
         }
     }
-    Dataset {
-        suite: manifest.suite,
-        dir,
-        manifest: Some(manifest),
-        tables,
-        generated: false,
-    }
+    Dataset { suite: manifest.suite, dir, manifest: Some(manifest), tables, generated: false }
 }
 
 /// Reads every file of a generated folder and compares its checksum. Nothing to compare in a user's own folder.
@@ -277,14 +262,10 @@ pub fn verify(dataset: &Dataset, cancel: &AtomicBool) -> Result<(), CliError> {
     };
     for file in &manifest.files {
         if cancel.load(Ordering::Relaxed) {
-            return Err(CliError::interrupted(
-                "the check of the data was interrupted",
-                "the data is unchanged",
-            ));
+            return Err(CliError::interrupted("the check of the data was interrupted", "the data is unchanged"));
         }
         let path = manifest.path_of(&dataset.dir, file);
-        let (crc32, _) =
-            write::checksum(&path).map_err(|error| CliError::io("read", &path, &error))?;
+        let (crc32, _) = write::checksum(&path).map_err(|error| CliError::io("read", &path, &error))?;
         let found = format!("{crc32:08x}");
         if found != file.crc32 {
             let how = format!("has checksum {found}, {} was written", file.crc32);

@@ -19,24 +19,12 @@ pub fn find(dir: &Path) -> Result<Option<Vec<Table>>, CliError> {
     for path in entries {
         empty = false;
         if is_parquet(&path) {
-            let name = path
-                .file_stem()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             tables.push(table(name, path.clone(), false, vec![path])?);
         } else if path.is_dir() {
-            let files: Vec<_> = list(&path)?
-                .unwrap_or_default()
-                .into_iter()
-                .filter(|file| is_parquet(file))
-                .collect();
+            let files: Vec<_> = list(&path)?.unwrap_or_default().into_iter().filter(|file| is_parquet(file)).collect();
             if !files.is_empty() {
-                let name = path
-                    .file_name()
-                    .unwrap_or_default()
-                    .to_string_lossy()
-                    .into_owned();
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 tables.push(table(name, path, true, files)?);
             }
         }
@@ -55,12 +43,7 @@ pub fn find(dir: &Path) -> Result<Option<Vec<Table>>, CliError> {
     if let Some(pair) = tables.windows(2).find(|pair| pair[0].name == pair[1].name) {
         return Err(CliError::usage(
             "VOLLEY-DATA-FOREIGN",
-            format!(
-                "{} and {} are both table {}",
-                pair[0].path.display(),
-                pair[1].path.display(),
-                pair[0].name
-            ),
+            format!("{} and {} are both table {}", pair[0].path.display(), pair[1].path.display(), pair[0].name),
             "remove one of them",
         ));
     }
@@ -94,29 +77,13 @@ fn list(dir: &Path) -> Result<Option<Vec<PathBuf>>, CliError> {
 }
 
 fn is_parquet(path: &Path) -> bool {
-    path.extension()
-        .is_some_and(|extension| extension == "parquet")
-        && path.is_file()
+    path.extension().is_some_and(|extension| extension == "parquet") && path.is_file()
 }
 
-fn table(
-    name: String,
-    path: PathBuf,
-    is_dir: bool,
-    files: Vec<PathBuf>,
-) -> Result<Table, CliError> {
+fn table(name: String, path: PathBuf, is_dir: bool, files: Vec<PathBuf>) -> Result<Table, CliError> {
     let mut bytes = 0;
     for file in &files {
-        bytes += fs::metadata(file)
-            .map_err(|error| CliError::io("read", file, &error))?
-            .len();
+        bytes += fs::metadata(file).map_err(|error| CliError::io("read", file, &error))?.len();
     }
-    Ok(Table {
-        name,
-        path,
-        is_dir,
-        files,
-        bytes,
-        rows: None,
-    })
+    Ok(Table { name, path, is_dir, files, bytes, rows: None })
 }

@@ -23,26 +23,17 @@ pub struct Progress {
 enum Show {
     Nothing,
     Bar(ProgressBar),
-    Lines {
-        started: Instant,
-        next: Mutex<Instant>,
-    },
+    Lines { started: Instant, next: Mutex<Instant> },
 }
 
 impl Progress {
     /// A bar if stderr is a terminal, else lines. `what` names the work: `tpcds data at scale 1`.
     pub fn on_stderr(what: impl Into<String>) -> Self {
         let show = if std::io::stderr().is_terminal() {
-            Show::Bar(ProgressBar::with_draw_target(
-                None,
-                ProgressDrawTarget::stderr_with_hz(5),
-            ))
+            Show::Bar(ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5)))
         } else {
             let now = Instant::now();
-            Show::Lines {
-                started: now,
-                next: Mutex::new(now + LINE_EVERY),
-            }
+            Show::Lines { started: now, next: Mutex::new(now + LINE_EVERY) }
         };
         Self::new(show, what.into())
     }
@@ -53,12 +44,7 @@ impl Progress {
     }
 
     fn new(show: Show, what: String) -> Self {
-        Self {
-            show,
-            what,
-            total: AtomicU64::new(0),
-            done: AtomicU64::new(0),
-        }
+        Self { show, what, total: AtomicU64::new(0), done: AtomicU64::new(0) }
     }
 
     /// The work begins; about `rows` rows are expected.
@@ -68,11 +54,8 @@ impl Progress {
         match &self.show {
             Show::Nothing => {}
             Show::Bar(bar) => {
-                let style =
-                    "{msg} {wide_bar} {percent}% {human_pos} of about {human_len} rows, {eta} left";
-                bar.set_style(
-                    ProgressStyle::with_template(style).expect("a template that indicatif knows"),
-                );
+                let style = "{msg} {wide_bar} {percent}% {human_pos} of about {human_len} rows, {eta} left";
+                bar.set_style(ProgressStyle::with_template(style).expect("a template that indicatif knows"));
                 bar.set_length(rows);
                 bar.set_message(self.what.clone());
             }
@@ -131,9 +114,5 @@ impl Progress {
 
 /// `12.3 M` or, below a million, all digits.
 fn millions(rows: u64) -> String {
-    if rows < 1_000_000 {
-        rows.to_string()
-    } else {
-        format!("{:.1} M", rows as f64 / 1e6)
-    }
+    if rows < 1_000_000 { rows.to_string() } else { format!("{:.1} M", rows as f64 / 1e6) }
 }

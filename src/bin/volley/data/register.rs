@@ -18,8 +18,7 @@ pub async fn register(ctx: &SessionContext, dataset: &Dataset) -> Result<(), Cli
     for table in &dataset.tables {
         // Quoted, so that a name of the user's is taken as it is; the suites' names are the same either way.
         let name = TableReference::bare(table.name.clone());
-        ctx.deregister_table(name.clone())
-            .map_err(|error| unusable(table, &error))?;
+        ctx.deregister_table(name.clone()).map_err(|error| unusable(table, &error))?;
         ctx.register_parquet(name, url(table)?, ParquetReadOptions::default())
             .await
             .map_err(|error| unusable(table, &error))?;
@@ -29,11 +28,7 @@ pub async fn register(ctx: &SessionContext, dataset: &Dataset) -> Result<(), Cli
 
 /// As a URL, since DataFusion takes `*`, `?` and `[` in a path for a pattern.
 fn url(table: &Table) -> Result<Url, CliError> {
-    let url = if table.is_dir {
-        Url::from_directory_path(&table.path)
-    } else {
-        Url::from_file_path(&table.path)
-    };
+    let url = if table.is_dir { Url::from_directory_path(&table.path) } else { Url::from_file_path(&table.path) };
     url.map_err(|()| {
         CliError::usage(
             "VOLLEY-DATA-FOREIGN",
@@ -47,12 +42,7 @@ fn unusable(table: &Table, error: &DataFusionError) -> CliError {
     CliError::new(
         "VOLLEY-DATA-DAMAGED",
         ExitStatus::Usage,
-        format!(
-            "table {} in {} cannot be read: {}",
-            table.name,
-            table.path.display(),
-            one_line(&error.to_string())
-        ),
+        format!("table {} in {} cannot be read: {}", table.name, table.path.display(), one_line(&error.to_string())),
         "replace the file, or remove the folder to have it generated again",
     )
 }

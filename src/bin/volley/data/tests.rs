@@ -12,21 +12,13 @@ fn scale(text: &str) -> Scale {
 }
 
 fn make(suite: Suite, text: &str, dir: &Path) -> Result<Dataset, CliError> {
-    ensure(
-        suite,
-        &scale(text),
-        dir,
-        &Progress::silent(),
-        &AtomicBool::new(false),
-    )
+    ensure(suite, &scale(text), dir, &Progress::silent(), &AtomicBool::new(false))
 }
 
 /// The names in `dir`, hidden ones too.
 fn names(dir: &Path) -> Vec<String> {
-    let mut names: Vec<_> = fs::read_dir(dir)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<_> =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -35,8 +27,7 @@ fn write_own(path: &Path, rows: usize) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let column: ArrayRef = Arc::new(Int32Array::from_iter_values(0..rows as i32));
     let batch = RecordBatch::try_from_iter([("a", column)]).unwrap();
-    let mut writer =
-        ArrowWriter::try_new(fs::File::create(path).unwrap(), batch.schema(), None).unwrap();
+    let mut writer = ArrowWriter::try_new(fs::File::create(path).unwrap(), batch.schema(), None).unwrap();
     writer.write(&batch).unwrap();
     writer.close().unwrap();
 }
@@ -48,14 +39,7 @@ async fn count(ctx: &SessionContext, table: &str) -> u64 {
 #[test]
 fn scales_are_written_shortest() {
     let check = |text: &str, expect: Option<&str>| {
-        assert_eq!(
-            text.parse::<Scale>()
-                .ok()
-                .map(|scale| scale.to_string())
-                .as_deref(),
-            expect,
-            "{text}"
-        );
+        assert_eq!(text.parse::<Scale>().ok().map(|scale| scale.to_string()).as_deref(), expect, "{text}");
     };
     check("1", Some("1"));
     check("1.0", Some("1"));
@@ -75,10 +59,7 @@ async fn data_is_made_once_and_then_used() {
         assert!(made.generated);
         assert_eq!(made.missing_tables(), Vec::<&str>::new());
         let manifest = fs::read_to_string(dir.join("manifest.json")).unwrap();
-        let mut expect: Vec<_> = layout::table_names(suite)
-            .into_iter()
-            .map(str::to_owned)
-            .collect();
+        let mut expect: Vec<_> = layout::table_names(suite).into_iter().map(str::to_owned).collect();
         expect.push("manifest.json".to_owned());
         expect.sort();
         assert_eq!(names(&dir), expect);
@@ -86,21 +67,13 @@ async fn data_is_made_once_and_then_used() {
         let again = make(suite, "0.010", &dir).unwrap();
         assert!(!again.generated);
         assert_eq!(again.tables, made.tables);
-        assert_eq!(
-            fs::read_to_string(dir.join("manifest.json")).unwrap(),
-            manifest
-        );
+        assert_eq!(fs::read_to_string(dir.join("manifest.json")).unwrap(), manifest);
         verify(&again, &AtomicBool::new(false)).unwrap();
 
         let ctx = SessionContext::new();
         register(&ctx, &again).await.unwrap();
         for table in &again.tables {
-            assert_eq!(
-                Some(count(&ctx, &table.name).await),
-                table.rows,
-                "{}",
-                table.name
-            );
+            assert_eq!(Some(count(&ctx, &table.name).await), table.rows, "{}", table.name);
         }
     }
 }
@@ -109,15 +82,11 @@ async fn data_is_made_once_and_then_used() {
 async fn rows_do_not_depend_on_the_number_of_parts() {
     let scale = scale("0.02");
     for suite in [Suite::TpcDs, Suite::TpcH] {
-        for plan in layout::tables(suite, &scale)
-            .into_iter()
-            .filter(|plan| plan.parts > 1 || plan.name.ends_with("returns"))
+        for plan in
+            layout::tables(suite, &scale).into_iter().filter(|plan| plan.parts > 1 || plan.name.ends_with("returns"))
         {
             let rows = |parts: u64| {
-                let plan = layout::TablePlan {
-                    parts,
-                    ..plan.clone()
-                };
+                let plan = layout::TablePlan { parts, ..plan.clone() };
                 layout::parts(&plan)
                     .iter()
                     .flat_map(|part| generators::open(suite, &scale, part))
@@ -127,8 +96,7 @@ async fn rows_do_not_depend_on_the_number_of_parts() {
             let schema = rows(1)[0].schema();
             let whole = datafusion::arrow::compute::concat_batches(&schema, &rows(1)).unwrap();
             for parts in [3, 4] {
-                let cut =
-                    datafusion::arrow::compute::concat_batches(&schema, &rows(parts)).unwrap();
+                let cut = datafusion::arrow::compute::concat_batches(&schema, &rows(parts)).unwrap();
                 assert!(whole == cut, "{} in {parts} parts", plan.name);
             }
         }
@@ -146,60 +114,27 @@ fn what_the_folder_must_not_be_is_named() {
         let line = error.to_string();
         assert!(line.contains(says) && !line.contains('\n'), "{line}");
     };
-    check(
-        Suite::TpcH,
-        "1",
-        "VOLLEY-DATA-SCALE",
-        "data holds tpch data of scale 0.001, not scale 1",
-    );
-    check(
-        Suite::TpcDs,
-        "0.001",
-        "VOLLEY-DATA-SUITE",
-        "holds tpch data, not tpcds data",
-    );
+    check(Suite::TpcH, "1", "VOLLEY-DATA-SCALE", "data holds tpch data of scale 0.001, not scale 1");
+    check(Suite::TpcDs, "0.001", "VOLLEY-DATA-SUITE", "holds tpch data, not tpcds data");
 
     let part = dir.join("lineitem/part-0001.parquet");
     let bytes = fs::read(&part).unwrap();
     fs::write(&part, &bytes[..bytes.len() - 1]).unwrap();
-    check(
-        Suite::TpcH,
-        "0.001",
-        "VOLLEY-DATA-DAMAGED",
-        "lineitem/part-0001.parquet has",
-    );
+    check(Suite::TpcH, "0.001", "VOLLEY-DATA-DAMAGED", "lineitem/part-0001.parquet has");
     fs::remove_file(&part).unwrap();
-    check(
-        Suite::TpcH,
-        "0.001",
-        "VOLLEY-DATA-DAMAGED",
-        "lineitem/part-0001.parquet is missing",
-    );
+    check(Suite::TpcH, "0.001", "VOLLEY-DATA-DAMAGED", "lineitem/part-0001.parquet is missing");
 
     // Same size, another byte: only reading shows it.
     let mut wrong = bytes.clone();
     wrong[bytes.len() / 2] ^= 1;
     fs::write(&part, &wrong).unwrap();
     let dataset = make(Suite::TpcH, "0.001", &dir).unwrap();
-    assert_eq!(
-        verify(&dataset, &AtomicBool::new(false)).unwrap_err().code,
-        "VOLLEY-DATA-DAMAGED"
-    );
+    assert_eq!(verify(&dataset, &AtomicBool::new(false)).unwrap_err().code, "VOLLEY-DATA-DAMAGED");
 
     fs::write(dir.join("manifest.json"), r#"{"format": 99, "new": true}"#).unwrap();
-    check(
-        Suite::TpcH,
-        "0.001",
-        "VOLLEY-DATA-MANIFEST",
-        "its format is 99",
-    );
+    check(Suite::TpcH, "0.001", "VOLLEY-DATA-MANIFEST", "its format is 99");
     fs::write(dir.join("manifest.json"), "{").unwrap();
-    check(
-        Suite::TpcH,
-        "0.001",
-        "VOLLEY-DATA-MANIFEST",
-        "manifest.json cannot be used",
-    );
+    check(Suite::TpcH, "0.001", "VOLLEY-DATA-MANIFEST", "manifest.json cannot be used");
 }
 
 #[test]
@@ -223,22 +158,14 @@ fn interrupting_leaves_nothing() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("data");
     let stopped = AtomicBool::new(true);
-    let error = ensure(
-        Suite::TpcH,
-        &scale("1"),
-        &dir,
-        &Progress::silent(),
-        &stopped,
-    )
-    .unwrap_err();
+    let error = ensure(Suite::TpcH, &scale("1"), &dir, &Progress::silent(), &stopped).unwrap_err();
     assert_eq!(error.code, "VOLLEY-INTERRUPTED");
     assert!(!dir.exists());
 
     // In the middle of the work.
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let work =
-            scope.spawn(|| ensure(Suite::TpcH, &scale("1"), &dir, &Progress::silent(), &stop));
+        let work = scope.spawn(|| ensure(Suite::TpcH, &scale("1"), &dir, &Progress::silent(), &stop));
         while !dir.join(".volley-partial/lineitem").exists() {
             std::thread::yield_now();
         }
@@ -253,13 +180,9 @@ fn two_at_once_make_it_once() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("data");
     let made: Vec<bool> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..4)
-            .map(|_| scope.spawn(|| make(Suite::TpcH, "0.01", &dir).unwrap().generated))
-            .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .collect()
+        let threads: Vec<_> =
+            (0..4).map(|_| scope.spawn(|| make(Suite::TpcH, "0.01", &dir).unwrap().generated)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     assert_eq!(made.iter().filter(|made| **made).count(), 1, "{made:?}");
     assert!(!dir.join(".volley-partial").exists());
@@ -271,10 +194,7 @@ async fn a_users_own_folder_is_used_as_it_is() {
     let dir = root.path();
     assert!(open(Suite::TpcDs, None, dir).unwrap().is_none(), "empty");
     fs::write(dir.join("notes.txt"), "mine").unwrap();
-    assert_eq!(
-        make(Suite::TpcDs, "1", dir).unwrap_err().code,
-        "VOLLEY-DATA-FOREIGN"
-    );
+    assert_eq!(make(Suite::TpcDs, "1", dir).unwrap_err().code, "VOLLEY-DATA-FOREIGN");
 
     write_own(&dir.join("item.parquet"), 5);
     write_own(&dir.join("Mine/a.parquet"), 3);
@@ -282,16 +202,8 @@ async fn a_users_own_folder_is_used_as_it_is() {
     write_own(&dir.join("empty.parquet"), 0);
     let own = make(Suite::TpcDs, "1", dir).unwrap();
     assert!(own.manifest.is_none() && !own.generated);
-    assert_eq!(
-        own.tables
-            .iter()
-            .map(|table| table.name.as_str())
-            .collect::<Vec<_>>(),
-        ["Mine", "empty", "item"]
-    );
-    assert!(
-        own.missing_tables().contains(&"store_sales") && !own.missing_tables().contains(&"item")
-    );
+    assert_eq!(own.tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>(), ["Mine", "empty", "item"]);
+    assert!(own.missing_tables().contains(&"store_sales") && !own.missing_tables().contains(&"item"));
     let ctx = SessionContext::new();
     register(&ctx, &own).await.unwrap();
     register(&ctx, &own).await.unwrap();
@@ -306,18 +218,12 @@ async fn a_users_own_folder_is_used_as_it_is() {
     assert!(error.to_string().contains("item.parquet"), "{error}");
 
     write_own(&dir.join("item/a.parquet"), 1);
-    assert_eq!(
-        make(Suite::TpcDs, "1", dir).unwrap_err().code,
-        "VOLLEY-DATA-FOREIGN"
-    );
+    assert_eq!(make(Suite::TpcDs, "1", dir).unwrap_err().code, "VOLLEY-DATA-FOREIGN");
 }
 
 #[test]
 fn a_path_that_is_a_file_is_named() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let error = make(Suite::TpcDs, "1", file.path()).unwrap_err();
-    assert!(
-        error.to_string().contains(&*file.path().to_string_lossy()),
-        "{error}"
-    );
+    assert!(error.to_string().contains(&*file.path().to_string_lossy()), "{error}");
 }

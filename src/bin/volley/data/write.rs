@@ -40,11 +40,7 @@ pub fn write_part(
     cancel: &AtomicBool,
 ) -> Result<Written, CliError> {
     let file = File::create(path).map_err(|error| CliError::io("write", path, &error))?;
-    let out = Checked {
-        file,
-        crc: crc32fast::Hasher::new(),
-        bytes: 0,
-    };
+    let out = Checked { file, crc: crc32fast::Hasher::new(), bytes: 0 };
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
         .set_max_row_group_row_count(None)
@@ -53,15 +49,11 @@ pub fn write_part(
         .build();
     let failed = |error: ParquetError| parquet_error(path, error);
 
-    let mut writer =
-        ArrowWriter::try_new(out, reader.schema(), Some(properties)).map_err(failed)?;
+    let mut writer = ArrowWriter::try_new(out, reader.schema(), Some(properties)).map_err(failed)?;
     let mut rows = 0;
     for batch in reader {
         if cancel.load(Ordering::Relaxed) {
-            return Err(CliError::interrupted(
-                "data generation was interrupted",
-                "nothing was kept",
-            ));
+            return Err(CliError::interrupted("data generation was interrupted", "nothing was kept"));
         }
         let batch = batch.map_err(|error: ArrowError| parquet_error(path, error.into()))?;
         writer.write(&batch).map_err(failed)?;
@@ -71,15 +63,8 @@ pub fn write_part(
     writer.flush().map_err(failed)?;
     let row_groups = writer.flushed_row_groups().len() as u64;
     let out = writer.into_inner().map_err(failed)?;
-    out.file
-        .sync_all()
-        .map_err(|error| CliError::io("write", path, &error))?;
-    Ok(Written {
-        rows,
-        bytes: out.bytes,
-        crc32: out.crc.finalize(),
-        row_groups,
-    })
+    out.file.sync_all().map_err(|error| CliError::io("write", path, &error))?;
+    Ok(Written { rows, bytes: out.bytes, crc32: out.crc.finalize(), row_groups })
 }
 
 /// The checksum and size of a whole file, read in 1 MiB pieces.
@@ -135,10 +120,7 @@ mod tests {
 
     fn part(table: &str) -> (Scale, layout::PartPlan) {
         let scale: Scale = "0.01".parse().unwrap();
-        let plan = layout::tables(Suite::TpcDs, &scale)
-            .into_iter()
-            .find(|plan| plan.name == table)
-            .unwrap();
+        let plan = layout::tables(Suite::TpcDs, &scale).into_iter().find(|plan| plan.name == table).unwrap();
         (scale.clone(), layout::parts(&plan)[0])
     }
 
@@ -148,8 +130,7 @@ mod tests {
         let path = dir.path().join("part.parquet");
         let (scale, part) = part("store_sales");
         let reader = generators::open(Suite::TpcDs, &scale, &part);
-        let written =
-            write_part(reader, &path, &Progress::silent(), &AtomicBool::new(false)).unwrap();
+        let written = write_part(reader, &path, &Progress::silent(), &AtomicBool::new(false)).unwrap();
         assert_eq!(checksum(&path).unwrap(), (written.crc32, written.bytes));
         assert_eq!(written.row_groups, 1);
         assert!(written.rows > part.last - part.first);
@@ -160,13 +141,8 @@ mod tests {
     fn a_full_disk_is_named() {
         let (scale, part) = part("store_sales");
         let reader = generators::open(Suite::TpcDs, &scale, &part);
-        let error = write_part(
-            reader,
-            Path::new("/dev/full"),
-            &Progress::silent(),
-            &AtomicBool::new(false),
-        )
-        .unwrap_err();
+        let error =
+            write_part(reader, Path::new("/dev/full"), &Progress::silent(), &AtomicBool::new(false)).unwrap_err();
         assert_eq!(error.code, "VOLLEY-DISK-FULL");
     }
 
@@ -175,13 +151,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (scale, part) = part("store_sales");
         let reader = generators::open(Suite::TpcDs, &scale, &part);
-        let error = write_part(
-            reader,
-            &dir.path().join("p"),
-            &Progress::silent(),
-            &AtomicBool::new(true),
-        )
-        .unwrap_err();
+        let error = write_part(reader, &dir.path().join("p"), &Progress::silent(), &AtomicBool::new(true)).unwrap_err();
         assert_eq!(error.code, "VOLLEY-INTERRUPTED");
     }
 }
