@@ -5,5 +5,6 @@ pub mod control;
 pub mod error;
 pub mod exchange;
 pub mod ids;
+pub mod scheduler;
 pub mod shuffle;
 pub mod wire;

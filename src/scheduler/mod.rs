@@ -1,0 +1,15 @@
+//! Deciding what runs where, and seeing it through.
+//!
+//! [`Scheduler`] is the state machine: no clock, no I/O, `handle(now, event)` then `poll_action()`. [`run_query`] turns
+//! it with real executors. [`SlotPool`] shares executors' slots between the queries of one cluster.
+//!
+//! Depends on `ids`, `error`, `wire`, `control`. Contains no plans: what a task computes is behind [`TaskSource`], and
+//! the stage graph here ([`StageGraph`]) says only who reads whom.
+
+mod graph;
+mod state;
+
+pub use graph::{Place, SchedulerStage, StageGraph};
+pub use state::{
+    Action, Event, FinishedStages, FinishedTask, Launch, Scheduler, SchedulerOptions, SlotRequest, SlotRequestId,
+};
