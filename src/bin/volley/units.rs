@@ -129,7 +129,7 @@ pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 }
 
 /// What to do about an unknown `name`: the nearest of `candidates`, and what else there is.
-pub fn did_you_mean<'a>(name: &str, candidates: &[&'a str]) -> String {
+pub fn did_you_mean(name: &str, candidates: &[&str]) -> String {
     let all = candidates.join(", ");
     match suggest(name, candidates.iter().copied()) {
         Some(near) => format!("did you mean {near}? There are: {all}"),

@@ -121,7 +121,7 @@ mod tests {
     fn part(table: &str) -> (Scale, layout::PartPlan) {
         let scale: Scale = "0.01".parse().unwrap();
         let plan = layout::tables(Suite::TpcDs, &scale).into_iter().find(|plan| plan.name == table).unwrap();
-        (scale.clone(), layout::parts(&plan)[0])
+        (scale, layout::parts(&plan)[0])
     }
 
     #[test]
