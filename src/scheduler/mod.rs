@@ -7,9 +7,13 @@
 //! the stage graph here ([`StageGraph`]) says only who reads whom.
 
 mod graph;
+#[cfg(test)]
+mod simulation;
+mod slots;
 mod state;
 
 pub use graph::{Place, SchedulerStage, StageGraph};
+pub use slots::{SlotClient, SlotPool, SlotUse};
 pub use state::{
     Action, Event, FinishedStages, FinishedTask, Launch, Scheduler, SchedulerOptions, SlotRequest, SlotRequestId,
 };

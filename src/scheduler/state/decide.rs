@@ -24,7 +24,8 @@ impl Scheduler {
         }
         let soon = self.ready_soon();
         let needed = self.needed(&soon);
-        for index in 0..self.stages.len() {
+        // Readers are stopped before what they read is freed.
+        for index in (0..self.stages.len()).rev() {
             if !needed[index] {
                 self.drop_stage(StageId(index as u32));
             }
@@ -176,8 +177,13 @@ impl Scheduler {
     }
 
     fn start_task(&mut self, stage: StageId, task: TaskId) {
+        let probing = |id| self.executors.iter().any(|one| one.id == id && one.state == ExecutorState::Probing);
         let state = &mut self.stages[stage.index()].tasks[task.index()];
         if state.failures >= self.options.max_attempts {
+            if state.blames.is_some_and(probing) {
+                // The answer may excuse its last failure.
+                return;
+            }
             let mut error =
                 state.last_error.take().unwrap_or_else(|| VolleyError::internal("a task failed without an error"));
             error.message = format!(

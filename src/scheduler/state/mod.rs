@@ -126,7 +126,7 @@ struct Task {
     avoid: BTreeSet<ExecutorId>,
     /// If it must run where it failed before: not earlier than this.
     not_before_ms: u64,
-    /// Its last failure was not reaching this executor; excused if that one turns out to be lost.
+    /// Its last failure was this executor's, should that turn out to be lost: it is then excused.
     blames: Option<ExecutorId>,
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | an attempt, retryable | its task | elsewhere; a broken stream also probes its executor |
 //! | an attempt on a lost executor | its task, as it may be what killed it | elsewhere |
-//! | an attempt that could not read a stored output | the producer, if the output was still thought good | producer, then reader |
+//! | an attempt that could not read a stored output | the producer, unless a probe finds its executor lost | probe, producer, then reader |
 //! | an attempt that could not reach a producer's executor | its task, unless a probe finds that executor lost | probe, then the same |
 //! | a stored output on a lost executor | nobody | producer, if still needed |
 
@@ -96,6 +96,7 @@ impl Scheduler {
             return;
         };
         let inputs = Arc::clone(inputs);
+        self.change(attempt.stage, attempt.task, TaskState::Idle);
         match error.class() {
             ErrorClass::Fatal => return self.fail(error),
             ErrorClass::RunInSession if self.delivered => {
@@ -106,7 +107,6 @@ impl Scheduler {
             // An executor that cancels what we did not cancel has lost sight of us: the attempt is lost.
             ErrorClass::RetryTask | ErrorClass::RerunProducer | ErrorClass::Cancelled => {}
         }
-        self.change(attempt.stage, attempt.task, TaskState::Idle);
         let read = error.lost_output.filter(|output| output.query == self.query && was_read(&inputs, *output));
         match read {
             Some(output) => self.reader_failed(attempt, output, error),
@@ -121,13 +121,12 @@ impl Scheduler {
         let id = self.executors[executor.0].id;
         match error.code {
             ErrorCode::Draining => {
-                // No fault of the task; each executor can say it once.
-                if !std::mem::replace(&mut self.executors[executor.0].draining, true) {
-                    self.roster += 1;
-                    self.last_loss =
-                        Some(format!("executor {id} at {} is draining", self.executors[executor.0].endpoint));
-                    return self.excuse(attempt, error);
-                }
+                // No fault of the task, and bounded: nothing more is launched there.
+                let executor = &mut self.executors[executor.0];
+                executor.draining = true;
+                self.roster += 1;
+                self.last_loss = Some(format!("executor {id} at {} is draining", executor.endpoint));
+                return self.excuse(attempt, error);
             }
             ErrorCode::Unreachable | ErrorCode::DeadlineExceeded | ErrorCode::AttemptLost | ErrorCode::Cancelled => {
                 self.probe(executor);
@@ -146,7 +145,7 @@ impl Scheduler {
         };
         self.probe(holder);
         if error.class() == ErrorClass::RerunProducer {
-            self.lose_output(output, error.clone_without_source());
+            self.lose_output(output, holder, error.clone_without_source());
             self.excuse(attempt, error);
         } else {
             let id = self.executors[holder.0].id;
@@ -172,7 +171,7 @@ impl Scheduler {
         {
             self.probe(holder);
             if error.class() == ErrorClass::RerunProducer {
-                self.lose_output(output, error);
+                self.lose_output(output, holder, error);
             }
         }
     }
@@ -185,9 +184,11 @@ impl Scheduler {
         }
     }
 
-    /// Its producer runs again. Counted: an output that is corrupt each time must end the query.
-    fn lose_output(&mut self, output: TaskAttempt, error: VolleyError) {
+    /// Its producer runs again. Counted, as an output that is corrupt each time must end the query, unless its executor
+    /// turns out to be lost.
+    fn lose_output(&mut self, output: TaskAttempt, holder: ExecutorIndex, error: VolleyError) {
         self.last_loss = Some(error.to_string());
+        self.stages[output.stage.index()].tasks[output.task.index()].blames = Some(self.executors[holder.0].id);
         self.change(output.stage, output.task, TaskState::Idle);
         self.count_failure(output, error);
     }
