@@ -4,6 +4,7 @@ pub mod config;
 pub mod control;
 pub mod error;
 pub mod exchange;
+pub mod exec;
 pub mod ids;
 pub mod scheduler;
 pub mod shuffle;
