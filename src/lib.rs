@@ -1,5 +1,6 @@
 //! Makes an ordinary DataFusion `SessionContext` distributed.
 
+pub mod codec;
 pub mod config;
 pub mod control;
 pub mod error;
