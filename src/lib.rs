@@ -7,6 +7,7 @@ pub mod error;
 pub mod exchange;
 pub mod exec;
 pub mod ids;
+pub mod plan;
 pub mod scheduler;
 pub mod shuffle;
 pub mod wire;

@@ -35,6 +35,11 @@ impl FilterValues {
         self.values.insert(id, FilterValue { children, predicate });
     }
 
+    /// Forgets the filter with this id.
+    pub fn remove(&mut self, id: u64) {
+        self.values.remove(&id);
+    }
+
     /// Whether nothing is known.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()

@@ -73,7 +73,7 @@ impl ShuffleWriterExec {
             WriterOutput::Passthrough { partitions } if partitions.len() > count => {
                 return internal_err!("a writer of {} partitions over {count}", partitions.len());
             }
-            WriterOutput::RoutedLanes { lanes, .. } if lanes.len() != count => {
+            WriterOutput::RoutedLanes { lanes, .. } if lanes.len() > count => {
                 return internal_err!("a writer of {} lanes over {count} partitions", lanes.len());
             }
             _ => {}
@@ -138,8 +138,11 @@ impl Lane {
             WriterOutput::Passthrough { .. } => (None, 0),
             WriterOutput::Routed { partitioning } => (Some(self.partitioner(partitioning)?), 0),
             WriterOutput::RoutedLanes { partitioning, lanes } => {
-                let lane = lanes.get(self.index).copied().unwrap_or_default();
-                (Some(self.partitioner(partitioning)?), lane * partitioning.partition_count() as u32)
+                match lanes.get(self.index) {
+                    Some(lane) => (Some(self.partitioner(partitioning)?), lane * partitioning.partition_count() as u32),
+                    // Past the task's own partitions there are no rows; should there be some, they have no place.
+                    None => (None, 0),
+                }
             }
         };
         let mut rows = 0;
@@ -179,7 +182,7 @@ impl Lane {
                 Some(partition) => Ok(*partition),
                 None => internal_err!("rows in input partition {}, which the task does not own", self.index),
             },
-            _ => internal_err!("not a passthrough"),
+            _ => internal_err!("rows in input partition {}, which has no lane", self.index),
         }
     }
 }
