@@ -6,12 +6,22 @@
 //! Depends on `ids`, `error`, `wire`, `control`. Contains no plans: what a task computes is behind [`TaskSource`], and
 //! the stage graph here ([`StageGraph`]) says only who reads whom.
 
+mod attempt;
+mod cleanup;
+mod driver;
+#[cfg(test)]
+mod driver_tests;
+mod events;
 mod graph;
 #[cfg(test)]
 mod simulation;
 mod slots;
 mod state;
 
+pub use attempt::{SessionTask, TaskSource};
+pub use cleanup::CleanupTasks;
+pub use driver::{ExecutorHandle, QueryOptions, QueryOutcome, QueryRequest, QueryRun, run_query};
+pub use events::{QueryEvent, QueryEvents};
 pub use graph::{Place, SchedulerStage, StageGraph};
 pub use slots::{SlotClient, SlotPool, SlotUse};
 pub use state::{
