@@ -6,7 +6,7 @@ use bytes::Bytes;
 use datafusion::common::ScalarValue;
 
 use crate::error::VolleyError;
-use crate::ids::{AttemptId, ExecutorId, StageId, TaskAttempt, TaskId};
+use crate::ids::{AttemptId, ExecutorId, QueryId, StageId, TaskAttempt, TaskId};
 
 /// Everything an executor needs to run one attempt of one task.
 #[derive(Clone, Debug)]
@@ -189,4 +189,22 @@ pub struct ExecutorInfo {
     pub pid: u32,
     /// Names of scalar, aggregate and window functions and of option prefixes that it knows.
     pub functions: Vec<String>,
+}
+
+/// What of a query a call is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueryScope {
+    /// The query.
+    pub query: QueryId,
+    /// One stage; `None` for all.
+    pub stage: Option<StageId>,
+}
+
+/// Announces rows that a session stores as the output of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UploadRequest {
+    /// The attempt.
+    pub attempt: TaskAttempt,
+    /// Shuffle partitions of its stage.
+    pub partitions: u32,
 }
