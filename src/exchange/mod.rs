@@ -4,6 +4,11 @@
 //! executor's own store, and peers over Flight. Depends on `wire` and `shuffle`. Contains no plans and no
 //! decisions about what runs where.
 
+mod flight;
+mod local;
+mod reader;
+mod totals;
+
 use std::fmt::Debug;
 
 use datafusion::arrow::datatypes::SchemaRef;
@@ -11,6 +16,11 @@ use datafusion::execution::SendableRecordBatchStream;
 
 use crate::error::Result;
 use crate::ids::{PartitionId, StageId, TaskId};
+
+pub use flight::{ExchangeClient, ExchangeOptions};
+pub(crate) use flight::{MAX_MESSAGE_BYTES, frame};
+pub use reader::TaskExchange;
+pub use totals::TotalsCounter;
 
 /// Reads stored shuffle partitions, wherever they are.
 ///

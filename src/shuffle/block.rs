@@ -115,6 +115,19 @@ impl BlockEncoder {
             .collect())
     }
 
+    /// As [`encode`](Self::encode), each message with the rows that it completes: none for a dictionary.
+    ///
+    /// # Errors
+    /// As [`encode`](Self::encode).
+    pub fn encode_counted(
+        &mut self,
+        batch: &RecordBatch,
+    ) -> Result<impl Iterator<Item = (EncodedMessage, u64)> + use<>> {
+        let messages = self.encode(batch)?;
+        let (last, rows) = (messages.len() - 1, batch.num_rows() as u64);
+        Ok(messages.into_iter().enumerate().map(move |(at, message)| (message, if at == last { rows } else { 0 })))
+    }
+
     /// As [`encode`](Self::encode), with all dictionaries: the block can be decoded by itself.
     ///
     /// # Errors

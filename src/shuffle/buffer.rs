@@ -26,7 +26,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 
 use super::block::BlockEncoder;
-use super::compact::{batch_bytes, compact_batch, compact_views, pinned_bytes, row_bytes};
+use super::compact::{batch_bytes, compact_batch, pinned_bytes, row_bytes, split_into_blocks};
 use super::spill::SpillFile;
 use super::store::{ShuffleStore, StoredBlock, StoredOutput};
 use crate::config::BodyCodec;
@@ -273,7 +273,10 @@ impl ProducerWriter {
             Self::close_block(&self.output, lane, &mut self.encoder)?;
         }
         if large {
-            return Self::push_large(&self.output, lane, &mut self.encoder, batch, bytes);
+            for block in split_into_blocks(&batch, message_bytes, batch_rows).map_err(arrow_error)? {
+                lane.blocks.push(self.output.keep(block, &mut self.encoder)?);
+            }
+            return Ok(());
         }
         lane.rows += rows;
         lane.bytes += bytes;
@@ -300,27 +303,6 @@ impl ProducerWriter {
             lanes.push(lane.blocks);
         }
         self.output.state.lock().producers.insert(self.index, Some(lanes));
-        Ok(())
-    }
-
-    fn push_large(
-        output: &OutputWriter,
-        lane: &mut Lane,
-        encoder: &mut Option<BlockEncoder>,
-        batch: RecordBatch,
-        bytes: usize,
-    ) -> Result<()> {
-        let WriterOptions { message_bytes, batch_rows, .. } = output.options;
-        let rows = batch.num_rows();
-        let by_bytes = bytes.div_ceil(message_bytes.max(1));
-        let pieces = by_bytes.max(rows.div_ceil(batch_rows.max(1))).clamp(1, rows);
-        let batch = compact_batch(&batch).map_err(arrow_error)?;
-        let step = rows.div_ceil(pieces);
-        for start in (0..rows).step_by(step) {
-            let slice = batch.slice(start, step.min(rows - start));
-            let piece = if pieces > 1 { compact_views(&slice).map_err(arrow_error)? } else { slice };
-            lane.blocks.push(output.keep(piece, encoder)?);
-        }
         Ok(())
     }
 

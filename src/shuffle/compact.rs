@@ -88,10 +88,34 @@ pub(super) fn compact_batch(batch: &RecordBatch) -> Result<RecordBatch, ArrowErr
     RecordBatch::try_new_with_options(batch.schema(), columns, &options)
 }
 
+/// Splits a batch into blocks of at most `message_bytes` (single larger rows apart) and `batch_rows`, each of which
+/// ships no more than its own rows. The blocks share the batch's buffers where they can.
+///
+/// # Errors
+/// Arrow's own, for arrays that are not valid.
+pub fn split_into_blocks(
+    batch: &RecordBatch,
+    message_bytes: usize,
+    batch_rows: usize,
+) -> Result<Vec<RecordBatch>, ArrowError> {
+    let rows = batch.num_rows();
+    if rows == 0 {
+        return Ok(vec![]);
+    }
+    let batch = compact_batch(batch)?;
+    let by_bytes = row_bytes(&batch).div_ceil(message_bytes.max(1));
+    let pieces = by_bytes.max(rows.div_ceil(batch_rows.max(1))).clamp(1, rows);
+    if pieces == 1 {
+        return Ok(vec![batch]);
+    }
+    let step = rows.div_ceil(pieces);
+    (0..rows).step_by(step).map(|start| compact_views(&batch.slice(start, step.min(rows - start)))).collect()
+}
+
 /// As [`compact_batch`], for one of several slices of a batch that are all kept: only columns with views are looked
 /// at. The others share the batch's buffers, and encoding a slice takes its part of them only; views would ship
 /// the data of all slices with each.
-pub(super) fn compact_views(slice: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+fn compact_views(slice: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let column =
         |array: &ArrayRef| if has_views(array.data_type()) { compact_array(array) } else { Ok(Arc::clone(array)) };
     let columns = slice.columns().iter().map(column).collect::<Result<Vec<_>, _>>()?;

@@ -21,6 +21,6 @@ mod store;
 
 pub use block::{BlockDecoder, BlockEncoder, BlockLimits, EncodedMessage};
 pub use buffer::{OutputWriter, ProducerWriter, WriterOptions};
-pub use compact::batch_bytes;
+pub use compact::{batch_bytes, split_into_blocks};
 pub use partition::RowPartitioner;
 pub use store::{LoadedBlock, PartitionBlocks, ShuffleStore, StoreOptions, StoreStats, StoredBlock};

@@ -21,9 +21,7 @@ pub use task::{
 };
 pub use ticket::Ticket;
 
-#[expect(unused_imports, reason = "used by exchange and control, which come next")]
 pub(crate) use client::{ChannelSettings, connect};
-#[expect(unused_imports, reason = "used by exchange and control, which come next")]
 pub(crate) use status::{from_status, to_status};
 
 /// Names of the Flight actions.
