@@ -1,0 +1,33 @@
+-- Number, shipping cost and profit of the web orders to one state, from the sites of one company
+-- within sixty days, that were shipped from several warehouses and returned.
+WITH split_order AS (
+    SELECT
+        a.ws_order_number,
+        a.ws_warehouse_sk AS wh1,
+        b.ws_warehouse_sk AS wh2
+    FROM web_sales a
+    JOIN web_sales b ON b.ws_order_number = a.ws_order_number
+    WHERE a.ws_warehouse_sk <> b.ws_warehouse_sk
+)
+SELECT
+    count(DISTINCT ws.ws_order_number) AS "order count",
+    sum(ws.ws_ext_ship_cost) AS "total shipping cost",
+    sum(ws.ws_net_profit) AS "total net profit"
+FROM web_sales ws
+JOIN date_dim d ON d.d_date_sk = ws.ws_ship_date_sk
+JOIN customer_address ca ON ca.ca_address_sk = ws.ws_ship_addr_sk
+JOIN web_site site ON site.web_site_sk = ws.ws_web_site_sk
+WHERE d.d_date BETWEEN DATE '1999-02-01' AND DATE '1999-04-02'
+    AND ca.ca_state = 'IL'
+    AND site.web_company_name = 'pri'
+    AND ws.ws_order_number IN (
+        SELECT ws_order_number
+        FROM split_order
+    )
+    AND ws.ws_order_number IN (
+        SELECT wr.wr_order_number
+        FROM web_returns wr
+        JOIN split_order so ON so.ws_order_number = wr.wr_order_number
+    )
+ORDER BY count(DISTINCT ws.ws_order_number)
+LIMIT 100;
