@@ -6,6 +6,7 @@ pub mod control;
 pub mod error;
 pub mod exchange;
 pub mod exec;
+pub mod executor;
 pub mod ids;
 pub mod plan;
 pub mod scheduler;

@@ -3,6 +3,8 @@
 //! Owns the seam [`ExecutorControl`] and its Flight implementation. Depends on `wire`. Contains no plans and no
 //! decisions about what runs where.
 
+mod flight;
+
 use std::fmt::Debug;
 
 use async_trait::async_trait;
@@ -11,6 +13,8 @@ use futures::stream::BoxStream;
 use crate::error::Result;
 use crate::ids::{QueryId, StageId};
 use crate::wire::{ExecutorInfo, TaskDefinition, TaskEvent};
+
+pub use flight::{ControlOptions, FlightControl};
 
 /// A stream of what an attempt reports. Dropping it cancels the attempt.
 pub type TaskEvents = BoxStream<'static, Result<TaskEvent>>;
