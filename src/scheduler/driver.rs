@@ -12,73 +12,21 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
-use super::attempt::{self, AttemptContext, TaskSource};
+use super::attempt::{self, AttemptContext};
 use super::cleanup::CleanupTasks;
-use super::events::{QueryEvent, QueryEvents};
+use super::events::QueryEvent;
 use super::graph::{Place, StageGraph};
-use super::slots::{SlotClient, SlotPool};
-use super::state::{Action, Event, FinishedStages, Launch, Scheduler, SchedulerOptions, SlotRequestId};
-use crate::config::VolleyOptions;
+use super::query::{ExecutorHandle, QueryRequest};
+use super::slots::SlotClient;
+use super::state::{Action, Event, FinishedStages, Launch, Scheduler, SlotRequestId};
 use crate::control::{ExecutorControl, Lease};
 use crate::error::{ErrorClass, ErrorCode, Result, VolleyError};
 use crate::ids::{ExecutorId, QueryId, StageId, TaskAttempt};
-use crate::wire::{ExecutorInfo, StageInput, TaskReport};
+use crate::wire::{StageInput, TaskReport};
 
 /// How long the start waits for executors beyond the first that answers. Others may join later; a little patience
 /// avoids placing everything on the fastest.
 const START_PATIENCE: Duration = Duration::from_millis(250);
-
-/// An executor and the way to it.
-#[derive(Clone, Debug)]
-pub struct ExecutorHandle {
-    /// What it said in the handshake.
-    pub info: ExecutorInfo,
-    /// The way to it.
-    pub control: Arc<dyn ExecutorControl>,
-}
-
-/// Limits of one query.
-#[derive(Clone, Copy, Debug)]
-pub struct QueryOptions {
-    /// Limits of scheduling.
-    pub scheduler: SchedulerOptions,
-    /// For a launch to be accepted, a lease, a probe, a free.
-    pub connect_timeout: Duration,
-    /// Without a sign of life of an attempt, before it counts as lost.
-    pub stall_timeout: Duration,
-}
-
-impl From<&VolleyOptions> for QueryOptions {
-    fn from(options: &VolleyOptions) -> Self {
-        Self {
-            scheduler: SchedulerOptions { max_attempts: options.task_attempts, ..SchedulerOptions::default() },
-            connect_timeout: options.connect_timeout_ms.duration(),
-            stall_timeout: options.stall_timeout_ms.duration(),
-        }
-    }
-}
-
-/// A query to run.
-pub struct QueryRequest {
-    /// The query.
-    pub id: QueryId,
-    /// Its stages.
-    pub graph: StageGraph,
-    /// What its tasks compute.
-    pub source: Arc<dyn TaskSource>,
-    /// The executors that are known now.
-    pub executors: Vec<ExecutorHandle>,
-    /// Executors that come later, if someone looks for them.
-    pub arrivals: Option<mpsc::Receiver<ExecutorHandle>>,
-    /// The cluster's slots.
-    pub slots: Arc<SlotPool>,
-    /// Who watches.
-    pub events: Arc<dyn QueryEvents>,
-    /// The owner of clean-up.
-    pub cleanup: Arc<CleanupTasks>,
-    /// Limits.
-    pub options: QueryOptions,
-}
 
 /// A query whose results are stored.
 pub struct QueryOutcome {
@@ -121,6 +69,8 @@ pub struct QueryRun {
     opened: bool,
     waiting: usize,
     first_refusal: Option<VolleyError>,
+    /// How the query ended, if it did not go well.
+    end: Option<VolleyError>,
 }
 
 struct Known {
@@ -178,6 +128,7 @@ impl QueryRun {
             opened: false,
             waiting: 0,
             first_refusal: None,
+            end: None,
         };
         for handle in executors {
             run.welcome(handle);
@@ -201,12 +152,16 @@ impl QueryRun {
     }
 
     /// After reading the results failed with `error`: makes what is lost again and says where the results are now. Every
-    /// reader starts anew. Cancel safe: the next call goes on.
+    /// reader starts anew; one that failed for a loss that another one reported gets the places that are right now.
+    /// Cancel safe: the next call goes on.
     ///
     /// # Errors
     /// [`ResultLost`](ErrorCode::ResultLost) if rows have been delivered; otherwise as [`run_query`], or `error` itself
     /// if it is no loss or has happened too often.
     pub async fn recover(&mut self, error: VolleyError) -> Result<Vec<StageInput>> {
+        if let Some(end) = &self.end {
+            return Err(end.clone_without_source());
+        }
         self.tell(Event::ResultLost { error });
         self.turn().await
     }
@@ -288,7 +243,10 @@ impl QueryRun {
             while let Some(action) = self.machine.poll_action() {
                 match action {
                     Action::ResultReady { result } => return Ok(result),
-                    Action::Fail(error) | Action::RunInSession(error) => return Err(error),
+                    Action::Fail(error) | Action::RunInSession(error) => {
+                        self.end = Some(error.clone_without_source());
+                        return Err(error);
+                    }
                     Action::Done => return Err(VolleyError::internal("the query's results were given up")),
                     action => self.act(action),
                 }

@@ -13,6 +13,7 @@ mod driver;
 mod driver_tests;
 mod events;
 mod graph;
+mod query;
 #[cfg(test)]
 mod simulation;
 mod slots;
@@ -20,9 +21,10 @@ mod state;
 
 pub use attempt::{SessionTask, TaskSource};
 pub use cleanup::CleanupTasks;
-pub use driver::{ExecutorHandle, QueryOptions, QueryOutcome, QueryRequest, QueryRun, run_query};
+pub use driver::{QueryOutcome, QueryRun, run_query};
 pub use events::{QueryEvent, QueryEvents};
 pub use graph::{Place, SchedulerStage, StageGraph};
+pub use query::{ExecutorHandle, QueryOptions, QueryRequest};
 pub use slots::{SlotClient, SlotPool, SlotUse};
 pub use state::{
     Action, Event, FinishedStages, FinishedTask, Launch, Scheduler, SchedulerOptions, SlotRequest, SlotRequestId,

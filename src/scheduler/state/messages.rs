@@ -20,7 +20,7 @@ pub struct SchedulerOptions {
     /// Milliseconds a stage that could start waits for filters that were expected soon. 10,000: a filter can make a
     /// scan a hundred times shorter, a wrong estimate costs this once.
     pub soft_wait_ms: u64,
-    /// Tasks of session stages at once.
+    /// Tasks of session stages at once. 2: enough to overlap computing with uploading, in a process that has other work.
     pub session_tasks: usize,
 }
 

@@ -15,6 +15,8 @@ mod decide;
 mod invariants;
 mod messages;
 mod recover;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -155,20 +155,29 @@ impl Scheduler {
     }
 
     pub(super) fn result_lost(&mut self, error: VolleyError) {
-        self.result_failures += 1;
         if self.delivered {
             let message =
                 "the last stage's output was lost after some of its rows had been delivered; run the query again";
             return self.fail(VolleyError::new(ErrorCode::ResultLost, message).with_source(error));
         }
+        let holder = match error.lost_output {
+            Some(output) => match self.stored_on(output) {
+                Some(holder) => Some((output, holder)),
+                None => {
+                    // Another reader of the results reported it before.
+                    self.announced = false;
+                    return;
+                }
+            },
+            None => None,
+        };
+        self.result_failures += 1;
         let retryable = matches!(error.class(), ErrorClass::RetryTask | ErrorClass::RerunProducer);
         if !retryable || self.result_failures >= self.options.max_attempts {
             return self.fail(error);
         }
         self.announced = false;
-        if let Some(output) = error.lost_output
-            && let Some(holder) = self.stored_on(output)
-        {
+        if let Some((output, holder)) = holder {
             self.probe(holder);
             if error.class() == ErrorClass::RerunProducer {
                 self.lose_output(output, holder, error);
