@@ -73,7 +73,8 @@ pub(super) async fn run_on_executor(
     let attempt = launch.attempt;
     let place = |what: &str| format!("{what}: {attempt} on executor {} at {}", launch.executor, launch.endpoint);
     let definition = define(&launch, finished, &context).await?;
-    let mut events = timeout(context.connect_timeout, control.launch(definition))
+    // Connecting has its own deadline inside; what remains is an executor that is busy, as long as it may stay silent.
+    let mut events = timeout(context.stall_timeout, control.launch(definition))
         .await
         .map_err(|_| VolleyError::new(ErrorCode::Unreachable, place("no answer to a launch within the deadline")))??;
     loop {

@@ -421,7 +421,7 @@ async fn lost_result_is_made_again_until_rows_are_delivered() {
 
     outcome.run.rows_delivered();
     let (_, error) = lost(&outcome, &result);
-    assert_eq!(outcome.run.recover(error).await.err().expect("refused").code, ErrorCode::ResultLost);
+    assert_eq!(outcome.run.recover(error).await.expect_err("refused").code, ErrorCode::ResultLost);
     bench.check_nothing_left(Some(outcome)).await;
 }
 

@@ -30,9 +30,9 @@ pub struct ExecutorHandle {
 pub struct QueryOptions {
     /// Limits of scheduling.
     pub scheduler: SchedulerOptions,
-    /// For a launch to be accepted, a lease, a probe, a free.
+    /// For a lease, a probe, a free.
     pub connect_timeout: Duration,
-    /// Without a sign of life of an attempt, before it counts as lost.
+    /// Without an answer to a launch or a sign of life of an attempt, before it counts as lost.
     pub stall_timeout: Duration,
 }
 
