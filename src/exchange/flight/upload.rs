@@ -84,7 +84,12 @@ impl ExchangeClient {
             push(&frames, digest, &endpoint, &options).await?;
         }
         drop(frames);
-        answer.await.unwrap_or_else(|error| Err(VolleyError::internal("sending rows panicked").with_source(error)))
+        // What is under way is a few messages and the commit.
+        let deadline = options.stall_timeout + options.connect_timeout;
+        timeout(deadline, answer)
+            .await
+            .map_err(|_| stalled(&endpoint, &options))?
+            .unwrap_or_else(|error| Err(VolleyError::internal("sending rows panicked").with_source(error)))
     }
 }
 
