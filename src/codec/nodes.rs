@@ -98,6 +98,8 @@ struct WriterNode {
     keep_lanes: bool,
     #[prost(message, repeated, tag = "4")]
     keys: Vec<Keys>,
+    #[prost(uint32, tag = "5")]
+    shuffle_partitions: u32,
 }
 
 /// Encodes and decodes our nodes and forwards every other request to the user's codec.
@@ -206,7 +208,7 @@ impl Encoder<'_> {
         let partitioning = partitioning
             .map(|partitioning| serialize_partitioning(partitioning, self.codec, self.converter))
             .transpose()?;
-        Ok(WriterNode { partitioning, partitions, keep_lanes, keys })
+        Ok(WriterNode { partitioning, partitions, keep_lanes, keys, shuffle_partitions: writer.shuffle_partitions() })
     }
 }
 
@@ -302,7 +304,7 @@ impl Decoder<'_> {
                 Ok(KeyRequest { exprs: self.exprs(&key.exprs, &schema)?, max_values })
             })
             .collect::<DfResult<_>>()?;
-        ShuffleWriterExec::try_new(input, output, keys)
+        ShuffleWriterExec::try_new(input, output, node.shuffle_partitions, keys)
     }
 }
 

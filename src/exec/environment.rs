@@ -1,25 +1,12 @@
 //! What the nodes find in their `TaskContext`.
 
-use std::fmt::Debug;
 use std::sync::Arc;
 
-use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result as DfResult, internal_datafusion_err};
 use datafusion::execution::TaskContext;
 
-use crate::error::Result;
 use crate::exchange::ShuffleSource;
-use crate::ids::PartitionId;
-
-/// Takes the rows that a task writes.
-pub trait ShuffleSink: Debug + Send + Sync {
-    /// Takes rows of `partition` that the plan's output partition `lane` produced. Rows of one lane keep their order;
-    /// a reader gets lanes in ascending order. Several lanes may push at once.
-    ///
-    /// # Errors
-    /// No room in memory and on disk.
-    fn push(&self, lane: usize, partition: PartitionId, batch: RecordBatch) -> Result<()>;
-}
+use crate::shuffle::OutputWriter;
 
 /// A task's surroundings: an opaque extension of its session configuration, invisible to `SHOW ALL`.
 #[derive(Debug)]
@@ -27,7 +14,7 @@ pub struct ShuffleEnvironment {
     /// Where readers read.
     pub source: Arc<dyn ShuffleSource>,
     /// Where the writer writes; `None` for the part of a plan that runs in the session.
-    pub sink: Option<Arc<dyn ShuffleSink>>,
+    pub output: Option<Arc<OutputWriter>>,
 }
 
 impl ShuffleEnvironment {

@@ -12,7 +12,6 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, Time};
-use datafusion::physical_plan::repartition::BatchPartitioner;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
@@ -22,8 +21,9 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 
 use super::keys::KeyCollector;
-use super::{KeyRequest, ShuffleEnvironment, ShuffleSink};
+use super::{KeyRequest, ShuffleEnvironment};
 use crate::ids::PartitionId;
+use crate::shuffle::{ProducerWriter, RowPartitioner};
 use crate::wire::KeySummary;
 
 /// Where the rows of the writer's input go.
@@ -50,12 +50,13 @@ pub enum WriterOutput {
     },
 }
 
-/// Partitions its input's rows and hands them to the task's sink. It has one output partition, which runs all input
+/// Partitions its input's rows and hands them to the task's output. It has one output partition, which runs all input
 /// partitions at once and ends with one row: the number of rows written.
 #[derive(Debug)]
 pub struct ShuffleWriterExec {
     input: Arc<dyn ExecutionPlan>,
     output: WriterOutput,
+    shuffle_partitions: u32,
     keys: Vec<KeyRequest>,
     collected: Arc<Mutex<Option<Vec<KeySummary>>>>,
     properties: Arc<PlanProperties>,
@@ -63,11 +64,17 @@ pub struct ShuffleWriterExec {
 }
 
 impl ShuffleWriterExec {
-    /// A writer of `input`, which also reports the join keys in `keys`.
+    /// A writer of `input` into a shuffle of `shuffle_partitions` (those of other tasks included), which also reports
+    /// the join keys in `keys`.
     ///
     /// # Errors
     /// An output that does not fit the input's number of partitions.
-    pub fn try_new(input: Arc<dyn ExecutionPlan>, output: WriterOutput, keys: Vec<KeyRequest>) -> DfResult<Self> {
+    pub fn try_new(
+        input: Arc<dyn ExecutionPlan>,
+        output: WriterOutput,
+        shuffle_partitions: u32,
+        keys: Vec<KeyRequest>,
+    ) -> DfResult<Self> {
         let count = input.output_partitioning().partition_count();
         match &output {
             WriterOutput::Passthrough { partitions } if partitions.len() > count => {
@@ -87,6 +94,7 @@ impl ShuffleWriterExec {
         Ok(Self {
             input,
             output,
+            shuffle_partitions,
             keys,
             collected: Arc::default(),
             properties: Arc::new(properties),
@@ -104,9 +112,19 @@ impl ShuffleWriterExec {
         &self.output
     }
 
+    /// Partitions of the stage's shuffle.
+    pub fn shuffle_partitions(&self) -> u32 {
+        self.shuffle_partitions
+    }
+
     /// The join keys that are reported.
     pub fn keys(&self) -> &[KeyRequest] {
         &self.keys
+    }
+
+    /// Streams that feed the output: one per partition of the input.
+    pub fn producers(&self) -> usize {
+        self.input.output_partitioning().partition_count()
     }
 
     /// The collected keys, one per request; `None` before the writer's stream has ended.
@@ -122,29 +140,26 @@ fn summary_schema() -> SchemaRef {
 /// Writes one input partition; returns its rows and its keys.
 struct Lane {
     index: usize,
-    count: usize,
     output: WriterOutput,
     keys: Vec<KeyRequest>,
-    sink: Arc<dyn ShuffleSink>,
+    writer: ProducerWriter,
     routing_time: Time,
     store_time: Time,
 }
 
+/// Where a lane's rows go.
+enum Route {
+    /// All to one shuffle partition; `None`: the lane is past the task's own partitions and has no rows.
+    To(Option<PartitionId>),
+    /// By the partitioner, from this shuffle partition on.
+    By(RowPartitioner, u32),
+}
+
 impl Lane {
-    async fn write(self, mut input: SendableRecordBatchStream) -> DfResult<(u64, Vec<KeyCollector>)> {
+    async fn write(mut self, mut input: SendableRecordBatchStream) -> DfResult<(u64, Vec<KeyCollector>)> {
         let schema = input.schema();
         let mut keys = self.keys.iter().map(|k| KeyCollector::try_new(k, &schema)).collect::<DfResult<Vec<_>>>()?;
-        let (mut partitioner, first) = match &self.output {
-            WriterOutput::Passthrough { .. } => (None, 0),
-            WriterOutput::Routed { partitioning } => (Some(self.partitioner(partitioning)?), 0),
-            WriterOutput::RoutedLanes { partitioning, lanes } => {
-                match lanes.get(self.index) {
-                    Some(lane) => (Some(self.partitioner(partitioning)?), lane * partitioning.partition_count() as u32),
-                    // Past the task's own partitions there are no rows; should there be some, they have no place.
-                    None => (None, 0),
-                }
-            }
-        };
+        let mut route = self.route()?;
         let mut rows = 0;
         while let Some(batch) = input.next().await {
             let batch = batch?;
@@ -155,35 +170,42 @@ impl Lane {
             for collector in &mut keys {
                 collector.add(&batch)?;
             }
-            match &mut partitioner {
-                Some(partitioner) => {
-                    let _timer = self.routing_time.timer();
-                    partitioner.partition(batch, |partition, batch| {
-                        let _timer = self.store_time.timer();
-                        Ok(self.sink.push(self.index, PartitionId(first + partition as u32), batch)?)
+            match &mut route {
+                Route::By(partitioner, first) => {
+                    let (writer, time, first) = (&mut self.writer, &self.store_time, *first);
+                    partitioner.route(batch, |partition, batch| {
+                        let _timer = time.timer();
+                        writer.push(PartitionId(first + partition.0), batch)
                     })?;
                 }
-                None => {
+                Route::To(Some(partition)) => {
                     let _timer = self.store_time.timer();
-                    self.sink.push(self.index, self.passthrough()?, batch)?;
+                    self.writer.push(*partition, batch)?;
+                }
+                Route::To(None) => {
+                    return internal_err!("rows in input partition {}, which the task does not own", self.index);
                 }
             }
         }
+        let _timer = self.store_time.timer();
+        self.writer.finish()?;
         Ok((rows, keys))
     }
 
-    fn partitioner(&self, partitioning: &Partitioning) -> DfResult<BatchPartitioner> {
-        BatchPartitioner::try_new(partitioning.clone(), Time::new(), self.index, self.count)
-    }
-
-    fn passthrough(&self) -> DfResult<PartitionId> {
-        match &self.output {
-            WriterOutput::Passthrough { partitions } => match partitions.get(self.index) {
-                Some(partition) => Ok(*partition),
-                None => internal_err!("rows in input partition {}, which the task does not own", self.index),
+    fn route(&self) -> DfResult<Route> {
+        Ok(match &self.output {
+            WriterOutput::Passthrough { partitions } => Route::To(partitions.get(self.index).copied()),
+            WriterOutput::Routed { partitioning } => {
+                Route::By(RowPartitioner::try_new(partitioning, self.routing_time.clone())?, 0)
+            }
+            WriterOutput::RoutedLanes { partitioning, lanes } => match lanes.get(self.index) {
+                Some(lane) => Route::By(
+                    RowPartitioner::try_new(partitioning, self.routing_time.clone())?,
+                    lane * partitioning.partition_count() as u32,
+                ),
+                None => Route::To(None),
             },
-            _ => internal_err!("rows in input partition {}, which has no lane", self.index),
-        }
+        })
     }
 }
 
@@ -238,7 +260,9 @@ impl ExecutionPlan for ShuffleWriterExec {
         _options: ReplaceChildrenOptions,
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
         match (children.pop(), children.is_empty()) {
-            (Some(input), true) => Ok(Arc::new(Self::try_new(input, self.output.clone(), self.keys.clone())?)),
+            (Some(input), true) => {
+                Ok(Arc::new(Self::try_new(input, self.output.clone(), self.shuffle_partitions, self.keys.clone())?))
+            }
             _ => internal_err!("ShuffleWriterExec has one child"),
         }
     }
@@ -252,7 +276,7 @@ impl ExecutionPlan for ShuffleWriterExec {
             return internal_err!("ShuffleWriterExec has one partition, not {partition}");
         }
         let environment = ShuffleEnvironment::of(&context)?;
-        let Some(sink) = environment.sink.clone() else {
+        let Some(output) = environment.output.clone() else {
             return internal_err!("ShuffleWriterExec was executed where nothing takes its rows");
         };
         let count = self.input.output_partitioning().partition_count();
@@ -265,10 +289,9 @@ impl ExecutionPlan for ShuffleWriterExec {
         for index in 0..count {
             let lane = Lane {
                 index,
-                count,
                 output: self.output.clone(),
                 keys: self.keys.clone(),
-                sink: Arc::clone(&sink),
+                writer: output.producer(index)?,
                 routing_time: routing_time.clone(),
                 store_time: store_time.clone(),
             };

@@ -124,7 +124,7 @@ impl Stage {
                 WriterOutput::RoutedLanes { partitioning: partitioning.clone(), lanes: task.partitions.clone() }
             }
         };
-        ShuffleWriterExec::try_new(plan, output, self.keys.clone())
+        ShuffleWriterExec::try_new(plan, output, self.shuffle_partitions() as u32, self.keys.clone())
     }
 }
 
