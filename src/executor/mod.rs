@@ -1,8 +1,15 @@
-//! Running tasks and serving their outputs.
+//! What an executor process does: run tasks, keep their outputs, serve them.
 //!
-//! Owns the Flight server ([`serve`]) and the seam between it and the task runtime ([`TaskHost`]). Depends on the
-//! rooms above. Contains no decisions about what runs where.
+//! Owns the task runtime ([`TaskRunner`]), the Flight server ([`serve`]), the seam between them ([`TaskHost`]) and the
+//! process that holds both ([`Executor`]). Depends on the rooms above. Knows nothing of scheduling: it runs what it is
+//! told and reports.
 
+mod host;
+mod metrics;
+mod process;
+mod runner;
 mod server;
 
+pub use process::{Executor, ExecutorExtensions, ExecutorOptions};
+pub use runner::{SessionTemplate, TaskRunner};
 pub use server::{FlightServer, ServerOptions, TaskHost, serve};
