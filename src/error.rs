@@ -92,6 +92,8 @@ error_codes! {
     NoExecutors = "VOLLEY-NO-EXECUTORS" => Fatal,
     /// The last stage was lost after some of its rows had reached the user.
     ResultLost = "VOLLEY-RESULT-LOST" => Fatal,
+    /// An address cannot be listened on.
+    Bind = "VOLLEY-BIND" => Fatal,
     /// An option has an invalid value.
     InvalidOption = "VOLLEY-OPTION" => Fatal,
     /// Bytes from the wire that no correct peer sends: a ticket, action or upload.

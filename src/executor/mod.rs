@@ -6,10 +6,14 @@
 
 mod host;
 mod metrics;
+mod object_stores;
 mod process;
 mod runner;
 mod server;
 
-pub use process::{Executor, ExecutorExtensions, ExecutorOptions};
+pub use object_stores::UrlObjectStores;
+pub use process::{
+    Executor, ExecutorExtensions, ExecutorOptions, default_memory_bytes, default_shuffle_memory_bytes, default_slots,
+};
 pub use runner::{SessionTemplate, TaskRunner};
 pub use server::{FlightServer, ServerOptions, TaskHost, serve};

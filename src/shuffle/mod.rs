@@ -13,6 +13,7 @@
 
 mod block;
 mod buffer;
+mod build;
 mod check;
 mod compact;
 mod partition;
@@ -21,6 +22,7 @@ mod store;
 
 pub use block::{BlockDecoder, BlockEncoder, BlockLimits, EncodedMessage};
 pub use buffer::{OutputWriter, ProducerWriter, WriterOptions};
+pub use build::build_id;
 pub use compact::{batch_bytes, split_into_blocks};
 pub use partition::RowPartitioner;
 pub use store::{LoadedBlock, PartitionBlocks, ShuffleStore, StoreOptions, StoreStats, StoredBlock};
