@@ -10,5 +10,6 @@ pub mod executor;
 pub mod ids;
 pub mod plan;
 pub mod scheduler;
+pub mod session;
 pub mod shuffle;
 pub mod wire;

@@ -147,6 +147,12 @@ pub async fn session(data: &Path, partitions: usize) -> SessionContext {
     let mut config = SessionConfig::new().with_target_partitions(partitions);
     config.options_mut().extensions.insert(VolleyOptions::default());
     let ctx = SessionContext::new_with_config(config);
+    register(&ctx, data).await;
+    ctx
+}
+
+/// Registers the tables of a folder.
+pub async fn register(ctx: &SessionContext, data: &Path) {
     for entry in std::fs::read_dir(data).expect("the data folder").flatten() {
         let path: PathBuf = entry.path();
         let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_string();
@@ -157,7 +163,6 @@ pub async fn session(data: &Path, partitions: usize) -> SessionContext {
         let location = path.to_str().expect("a path in UTF-8").to_string();
         ctx.register_parquet(&name, location, ParquetReadOptions::default()).await.expect("a table");
     }
-    ctx
 }
 
 /// The settings of a cluster with this many slots and default options.
