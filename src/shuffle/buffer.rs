@@ -26,7 +26,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 
 use super::block::BlockEncoder;
-use super::compact::{batch_bytes, compact_batch, pinned_bytes, row_bytes, split_into_blocks};
+use super::compact::{batch_bytes, compact_batch, dictionaries_fit, pinned_bytes, row_bytes, split_into_blocks};
 use super::spill::SpillFile;
 use super::store::{ShuffleStore, StoredBlock, StoredOutput};
 use crate::config::BodyCodec;
@@ -323,17 +323,15 @@ fn join(
     if pending.is_empty() {
         return Ok(());
     }
+    if pending.len() > 1 && !dictionaries_fit(&pending) {
+        let rest = pending.split_off(pending.len() / 2);
+        join(output, pending, blocks, encoder)?;
+        return join(output, rest, blocks, encoder);
+    }
     let joined = if pending.len() == 1 {
         pending.remove(0)
     } else {
-        match concat_batches(&output.schema, &pending) {
-            Ok(joined) => joined,
-            Err(_) => {
-                let rest = pending.split_off(pending.len() / 2);
-                join(output, pending, blocks, encoder)?;
-                return join(output, rest, blocks, encoder);
-            }
-        }
+        concat_batches(&output.schema, &pending).map_err(arrow_error)?
     };
     blocks.push(output.keep(compact_batch(&joined).map_err(arrow_error)?, encoder)?);
     Ok(())
@@ -433,7 +431,7 @@ mod tests {
                 .collect();
             assert!(numbers.is_sorted() && numbers.len() as u64 == summary.rows());
             assert!(batches.iter().all(|batch| batch.num_rows() <= 100 && batch_bytes(batch) <= 10_000));
-            assert!(batches.len() < 150, "{} blocks: small pushes were not joined", batches.len());
+            assert!(batches.len() < numbers.len() / 50, "{} blocks: small pushes were not joined", batches.len());
             assert!(read(&store, 0, 1).is_empty());
         }
     }

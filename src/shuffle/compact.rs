@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, MutableArrayData, RecordBatch, RecordBatchOptions, UInt64Array, make_array,
+    Array, ArrayData, ArrayRef, AsArray, MutableArrayData, RecordBatch, RecordBatchOptions, UInt64Array, make_array,
 };
 use datafusion::arrow::compute::{cast, take};
 use datafusion::arrow::datatypes::DataType;
@@ -124,19 +124,29 @@ fn compact_views(slice: &RecordBatch) -> Result<RecordBatch, ArrowError> {
 }
 
 fn has_views(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Utf8View | DataType::BinaryView => true,
-        DataType::List(field)
-        | DataType::LargeList(field)
-        | DataType::ListView(field)
-        | DataType::LargeListView(field)
-        | DataType::FixedSizeList(field, _)
-        | DataType::Map(field, _)
-        | DataType::RunEndEncoded(_, field) => has_views(field.data_type()),
-        DataType::Struct(fields) => fields.iter().any(|field| has_views(field.data_type())),
-        DataType::Union(fields, _) => fields.iter().any(|(_, field)| has_views(field.data_type())),
-        _ => false,
-    }
+    contains(data_type, &|inner| matches!(inner, DataType::Utf8View | DataType::BinaryView))
+}
+
+fn has_dictionary(data_type: &DataType) -> bool {
+    contains(data_type, &|inner| matches!(inner, DataType::Dictionary(..)))
+}
+
+/// Whether the type, or one inside it, is `wanted`.
+fn contains(data_type: &DataType, wanted: &impl Fn(&DataType) -> bool) -> bool {
+    wanted(data_type)
+        || match data_type {
+            DataType::List(field)
+            | DataType::LargeList(field)
+            | DataType::ListView(field)
+            | DataType::LargeListView(field)
+            | DataType::FixedSizeList(field, _)
+            | DataType::Map(field, _)
+            | DataType::RunEndEncoded(_, field) => contains(field.data_type(), wanted),
+            DataType::Struct(fields) => fields.iter().any(|field| contains(field.data_type(), wanted)),
+            DataType::Union(fields, _) => fields.iter().any(|(_, field)| contains(field.data_type(), wanted)),
+            DataType::Dictionary(_, values) => contains(values, wanted),
+            _ => false,
+        }
 }
 
 fn is_sparse(array: &dyn Array) -> bool {
@@ -172,6 +182,43 @@ fn compact_array(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
             Ok(make_array(data.into_builder().child_data(children).build()?))
         }
     }
+}
+
+/// Whether batches can be joined: arrow panics where the values of a dictionary column become more than its keys can
+/// number.
+pub(super) fn dictionaries_fit(batches: &[RecordBatch]) -> bool {
+    let Some(first) = batches.first() else { return true };
+    (0..first.num_columns()).all(|index| {
+        let has = first.schema_ref().fields().get(index).is_some_and(|field| has_dictionary(field.data_type()));
+        !has || values_fit(&batches.iter().map(|batch| batch.column(index).to_data()).collect::<Vec<_>>())
+    })
+}
+
+fn values_fit(parts: &[ArrayData]) -> bool {
+    let Some(first) = parts.first() else { return true };
+    if let DataType::Dictionary(key, _) = first.data_type() {
+        let mut distinct: Vec<&ArrayData> = Vec::new();
+        for values in parts.iter().filter_map(|part| part.child_data().first()) {
+            if !distinct.iter().any(|other| other.ptr_eq(values)) {
+                distinct.push(values);
+            }
+        }
+        let total: usize = distinct.iter().map(|values| values.len()).sum();
+        // A dictionary of 2^31 values is in no block.
+        let most = match key.as_ref() {
+            DataType::Int8 => 1 << 7,
+            DataType::UInt8 => 1 << 8,
+            DataType::Int16 => 1 << 15,
+            DataType::UInt16 => 1 << 16,
+            _ => 1 << 31,
+        };
+        if total > most {
+            return false;
+        }
+    }
+    (0..first.child_data().len()).all(|index| {
+        values_fit(&parts.iter().filter_map(|part| part.child_data().get(index).cloned()).collect::<Vec<_>>())
+    })
 }
 
 /// The array with buffers of its own (views' data and dictionaries' values stay shared).

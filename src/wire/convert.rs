@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use datafusion::common::ScalarValue;
 use datafusion_proto::protobuf;
+use datafusion_proto::generated::datafusion_common::scalar_value::Value;
 use prost::Message;
 use prost::encoding::{WireType, decode_key};
 
@@ -278,6 +279,17 @@ fn scalar_from_bytes(bytes: &Bytes) -> Result<ScalarValue> {
         return Err(invalid(WHAT));
     }
     let value: protobuf::ScalarValue = decode(bytes, WHAT)?;
+    // DataFusion's conversion panics on a decimal of another length.
+    let decimal = match &value.value {
+        Some(Value::Decimal32Value(decimal)) => Some((decimal.value.len(), 4)),
+        Some(Value::Decimal64Value(decimal)) => Some((decimal.value.len(), 8)),
+        Some(Value::Decimal128Value(decimal)) => Some((decimal.value.len(), 16)),
+        Some(Value::Decimal256Value(decimal)) => Some((decimal.value.len(), 32)),
+        _ => None,
+    };
+    if decimal.is_some_and(|(length, expected)| length != expected) {
+        return Err(invalid(WHAT));
+    }
     ScalarValue::try_from(&value).map_err(|error| invalid(WHAT).with_source(error.to_string()))
 }
 
