@@ -3,26 +3,24 @@
 //! Tasks travel through the codec and rows through the store, as between processes; only the network is missing.
 //! `VOLLEY_TPCDS_DATA` and `VOLLEY_TPCH_DATA` name data folders; without them the test makes data at scale 0.01.
 
-mod support;
-
 use std::path::PathBuf;
 
 use datafusion::physical_plan::collect;
 
 async fn check_suite(suite: &str, data: PathBuf, partitions: &[usize], slots: usize) {
-    let in_process = support::InProcess::new();
+    let in_process = crate::support::InProcess::new();
     let only = std::env::var("VOLLEY_QUERY").ok();
     let mut failures = vec![];
     for &partitions in partitions {
-        let ctx = support::session(&data, partitions).await;
-        let settings = support::settings(slots);
-        for (name, sql) in support::queries(suite) {
+        let ctx = crate::support::session(&data, partitions).await;
+        let settings = crate::support::settings(slots);
+        for (name, sql) in crate::support::queries(suite) {
             if only.as_ref().is_some_and(|only| !only.split(',').any(|o| o == name)) {
                 continue;
             }
             let plan = ctx.sql(&sql).await.expect("a plan").create_physical_plan().await.expect("a plan");
             let expected = collect(plan, ctx.task_ctx()).await.expect("plain rows");
-            let outcome = match support::cut_sql(&ctx, &sql, &settings).await {
+            let outcome = match crate::support::cut_sql(&ctx, &sql, &settings).await {
                 Err(error) => Some(error),
                 Ok(graph) => {
                     if std::env::var("VOLLEY_SHOW").is_ok() {
@@ -30,7 +28,7 @@ async fn check_suite(suite: &str, data: PathBuf, partitions: &[usize], slots: us
                     }
                     match in_process.run(&ctx, &graph).await {
                         Err(error) => Some(error),
-                        Ok(actual) => support::difference(&expected, &actual),
+                        Ok(actual) => crate::support::difference(&expected, &actual),
                     }
                 }
             };

@@ -1,7 +1,5 @@
 //! Queries on real executors over loopback equal one process.
 
-mod support;
-
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,11 +13,11 @@ async fn check_suite(suite: &str, data: PathBuf, partitions: usize, executors: u
     let config = SessionConfig::new().with_target_partitions(partitions);
     let state = SessionStateBuilder::new_with_default_features().with_config(config).with_volley(&cluster).build();
     let ctx = SessionContext::new_with_state(state);
-    support::register(&ctx, &data).await;
-    let plain = support::session(&data, partitions).await;
+    crate::support::register(&ctx, &data).await;
+    let plain = crate::support::session(&data, partitions).await;
     let only = std::env::var("VOLLEY_QUERY").ok();
     let mut failures = vec![];
-    for (name, sql) in support::queries(suite) {
+    for (name, sql) in crate::support::queries(suite) {
         if only.as_ref().is_some_and(|only| !only.split(',').any(|o| o == name)) {
             continue;
         }
@@ -32,7 +30,7 @@ async fn check_suite(suite: &str, data: PathBuf, partitions: usize, executors: u
         let handle = QueryHandle::of(&plan);
         let outcome = match collect(Arc::clone(&plan), ctx.task_ctx()).await {
             Err(error) => Some(error.to_string()),
-            Ok(actual) => support::difference(&expected, &actual),
+            Ok(actual) => crate::support::difference(&expected, &actual),
         };
         let seconds = started.elapsed().as_secs_f64();
         let statistics = handle.and_then(|handle| handle.statistics());

@@ -1,0 +1,6 @@
+//! All integration tests in one binary: each further one would link DataFusion again, minutes on two cores.
+
+mod cluster;
+mod plans;
+mod rooms;
+mod support;
