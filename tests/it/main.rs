@@ -2,5 +2,6 @@
 
 mod cluster;
 mod plans;
+mod queries;
 mod rooms;
 mod support;
