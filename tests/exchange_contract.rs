@@ -292,15 +292,16 @@ async fn a_stock_flight_client_reads_a_partition() {
     let schema = plain(0, 1).schema();
     let executor = Executor::start(1 << 30).await;
     let batches: Vec<_> = (0..5).map(|step| plain(step * 10_000, 8_000)).collect();
-    executor.store(&[vec![batches.clone()]], &schema);
-    let ticket = Ticket {
+    executor.store(&[vec![batches.clone(), vec![]]], &schema);
+    let ticket = |partition: u32| Ticket {
         query: QUERY,
         stage: STAGE,
         outputs: vec![(TaskId(0), AttemptId(0))],
-        partitions: 0..1,
+        partitions: partition..partition + 1,
         first_block: 0,
         codec: "lz4".parse().unwrap(),
     };
+    let ticket = |partition| arrow_flight::Ticket { ticket: ticket(partition).to_bytes().unwrap() };
     let channel = tonic::transport::Endpoint::from_shared(format!("http://{}", executor.endpoint))
         .unwrap()
         .connect()
@@ -308,12 +309,13 @@ async fn a_stock_flight_client_reads_a_partition() {
         .unwrap();
     let mut flight = arrow_flight::FlightClient::new(channel);
     flight.add_header("authorization", &format!("Bearer {TOKEN}")).unwrap();
-    let ticket = arrow_flight::Ticket { ticket: ticket.to_bytes().unwrap() };
-    let descriptor = arrow_flight::FlightDescriptor::new_cmd(ticket.ticket.clone());
+    let descriptor = arrow_flight::FlightDescriptor::new_cmd(ticket(0).ticket);
     let info = flight.get_flight_info(descriptor).await.unwrap();
     assert_eq!((info.total_records, info.clone().try_decode_schema().unwrap().fields().len()), (40_000, 5));
-    let found: Vec<RecordBatch> = flight.do_get(ticket).await.unwrap().try_collect().await.unwrap();
+    let found: Vec<RecordBatch> = flight.do_get(ticket(0)).await.unwrap().try_collect().await.unwrap();
     assert_eq!(concat_batches(&schema, &found).unwrap(), concat_batches(&schema, &batches).unwrap());
+    let found: Vec<RecordBatch> = flight.do_get(ticket(1)).await.unwrap().try_collect().await.unwrap();
+    assert_eq!(found.iter().map(RecordBatch::num_rows).sum::<usize>(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

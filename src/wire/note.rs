@@ -1,11 +1,12 @@
 //! What travels beside the Arrow messages of a stream, in their `app_metadata`.
 //!
 //! ```text
-//! schema | data (note: sequence 0, crc) | data (note: sequence 1, crc) | … | no data (note: digest)
+//! schema | data (note: sequence 0, crc) | data (note: sequence 1, crc) | … | no rows (note: digest)
 //! ```
 //!
-//! A stream without its digest, or with other sums than it says, is truncated. Nothing follows the digest: C++
-//! clients end a stream at a message without data.
+//! A stream without its digest, or with other sums than it says, is truncated. Nothing follows the digest. To read a
+//! partition, the digest is on a batch without rows, which every Flight client accepts; to upload, on a message
+//! without data.
 
 use bytes::Bytes;
 use prost::Message;
@@ -26,7 +27,7 @@ pub enum StreamNote {
         /// The shuffle partition of the rows.
         partition: u32,
     },
-    /// On the last message, which has no data.
+    /// On the last message, which has no rows.
     Digest {
         /// Messages with data.
         messages: u64,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow_flight::FlightData;
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use futures::Stream;
 use futures::stream;
@@ -67,7 +68,8 @@ async fn encode(
     ticket: Ticket,
     messages: &mpsc::Sender<Result<FlightData>>,
 ) -> Result<()> {
-    let mut encoder = BlockEncoder::try_new(schema, ticket.codec)?;
+    let mut encoder = BlockEncoder::try_new(Arc::clone(&schema), ticket.codec)?;
+    let last_partition = PartitionId(ticket.partitions.end.saturating_sub(1));
     let mut sums = StreamDigest::default();
     let first = FlightData { data_header: encoder.schema_message().header, ..FlightData::default() };
     if messages.send(Ok(first)).await.is_err() {
@@ -98,7 +100,22 @@ async fn encode(
             }
         }
     }
-    let digest = FlightData { app_metadata: sums.note().to_bytes()?, ..FlightData::default() };
+    // The digest rides on a batch without rows: a message without data at all ends a C++ client's stream, but is an
+    // error to a Rust one.
+    let mut last: Vec<_> = encoder.encode_counted(&RecordBatch::new_empty(schema))?.collect();
+    let digest = last.pop().map(|(message, _)| message);
+    for (dictionary, rows) in last {
+        if messages.send(Ok(frame(dictionary, rows, last_partition, &mut sums)?)).await.is_err() {
+            return Ok(());
+        }
+    }
+    let digest = digest.ok_or_else(|| VolleyError::internal("a batch without a message"))?;
+    let digest = FlightData {
+        data_header: digest.header,
+        app_metadata: sums.note().to_bytes()?,
+        data_body: digest.body,
+        ..FlightData::default()
+    };
     let _ = messages.send(Ok(digest)).await;
     Ok(())
 }
