@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use datafusion::common::ScalarValue;
-use datafusion_proto::protobuf;
 use datafusion_proto::generated::datafusion_common::scalar_value::Value;
+use datafusion_proto::protobuf;
 use prost::Message;
 use prost::encoding::{WireType, decode_key};
 
