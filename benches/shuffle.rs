@@ -46,9 +46,8 @@ fn write(c: &mut Criterion) {
             b.iter(|| {
                 let query = QueryId::random();
                 let attempt = TaskAttempt { query, stage: StageId(0), task: TaskId(0), attempt: AttemptId(0) };
-                let output = store
-                    .writer(attempt, batch.schema(), partitions, 1, WriterOptions::default())
-                    .expect("an output");
+                let output =
+                    store.writer(attempt, batch.schema(), partitions, 1, WriterOptions::default()).expect("an output");
                 let mut producer = output.producer(0).expect("a producer");
                 let keys = vec![col("i0", &batch.schema()).expect("a column")];
                 let mut partitioner =

@@ -150,7 +150,7 @@ impl Shared {
         let work = self.cpu.spawn(async move {
             let exchange = Arc::new(host.exchange(&task));
             let totals = exchange.totals();
-            let prepared = host.runner.prepare(&task, exchange)?;
+            let prepared = host.runner.prepare(&task, exchange, &host.info.endpoint)?;
             *output.lock() = Some(prepared.output());
             let mut report = prepared.run().await?;
             report.exchange = totals.snapshot();

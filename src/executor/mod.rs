@@ -10,6 +10,7 @@ mod object_stores;
 mod process;
 mod runner;
 mod server;
+mod tables;
 
 pub use object_stores::UrlObjectStores;
 pub use process::{

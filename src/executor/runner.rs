@@ -14,6 +14,7 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 
 use super::metrics::{operator_metrics, total};
+use super::tables::check_table_files;
 use crate::codec::{VolleyCodec, decode_plan};
 use crate::config::VolleyOptions;
 use crate::error::{ErrorCode, Result, VolleyError};
@@ -81,14 +82,21 @@ impl TaskRunner {
         names
     }
 
-    /// Decodes a task and prepares its output.
+    /// Decodes a task and prepares its output. `endpoint` is how errors name this executor.
     ///
     /// # Errors
-    /// The plan cannot be decoded here; options that do not exist here; a plan that is no stage.
-    pub fn prepare(&self, task: &TaskDefinition, source: Arc<dyn ShuffleSource>) -> Result<PreparedTask> {
+    /// The plan cannot be decoded here; options that do not exist here; a plan that is no stage; table files that are not here
+    /// as the plan recorded them.
+    pub fn prepare(
+        &self,
+        task: &TaskDefinition,
+        source: Arc<dyn ShuffleSource>,
+        endpoint: &str,
+    ) -> Result<PreparedTask> {
         let started = Instant::now();
         let context = self.context(task)?;
         let plan = decode_plan(&task.plan, &context, &self.codec)?;
+        check_table_files(&plan, endpoint)?;
         let writer = plan
             .downcast_ref::<ShuffleWriterExec>()
             .ok_or_else(|| VolleyError::new(ErrorCode::InvalidRequest, "the task's plan does not end in a writer"))?;

@@ -128,7 +128,7 @@ impl InProcess {
                 };
                 let prepared = self
                     .runner
-                    .prepare(&definition, Arc::clone(&source) as _)
+                    .prepare(&definition, Arc::clone(&source) as _, "this process")
                     .map_err(|e| format!("stage {}: {e}", stage.id))?;
                 let report: TaskReport = prepared.run().await.map_err(|e| format!("stage {}: {e}", stage.id))?;
                 keys.entry(stage.id).or_default().push(report.keys);
