@@ -1,6 +1,7 @@
 //! All integration tests in one binary: each further one would link DataFusion again, minutes on two cores.
 
 mod cluster;
+mod exchange_contract;
 mod plans;
 mod queries;
 mod rooms;
