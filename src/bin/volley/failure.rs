@@ -35,6 +35,7 @@ pub fn of_volley(error: &VolleyError) -> CliError {
         ErrorCode::Draining => (ExitStatus::NoCluster, "start other executors"),
         ErrorCode::InvalidOption => (ExitStatus::Usage, "correct the option"),
         ErrorCode::TableChanged => (ExitStatus::Usage, "give every executor the same files at the same paths"),
+        ErrorCode::Bind => (ExitStatus::Local, "name another port with --listen, or stop what uses this one"),
         ErrorCode::Memory => (ExitStatus::Failed, "give executors more with --memory"),
         ErrorCode::Disk | ErrorCode::DiskFull => (ExitStatus::Local, "free some space, or name another --work-dir"),
         _ => (ExitStatus::Failed, ""),
@@ -47,7 +48,7 @@ pub fn of_text(code: &str, message: &str, remedy: &str, otherwise: ExitStatus) -
     let exit = match code {
         _ if code.starts_with("VOLLEY-DATA") => ExitStatus::Usage,
         "VOLLEY-OPTION" | "VOLLEY-SQL" => ExitStatus::Usage,
-        "VOLLEY-LOCAL" => ExitStatus::Local,
+        "VOLLEY-LOCAL" | "VOLLEY-BIND" => ExitStatus::Local,
         _ if code.starts_with("VOLLEY-DISK") => ExitStatus::Local,
         _ => otherwise,
     };

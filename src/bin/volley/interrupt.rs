@@ -46,10 +46,6 @@ impl Interrupt {
     pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.flag)
     }
-
-    pub fn is_set(&self) -> bool {
-        self.token.is_cancelled()
-    }
 }
 
 impl Drop for Interrupt {

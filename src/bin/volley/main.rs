@@ -4,11 +4,13 @@ mod cli;
 mod compare;
 mod data;
 mod error;
+mod executor;
 mod failure;
 mod interrupt;
 mod queries;
 mod report;
 mod run;
+mod sql;
 mod statements;
 mod units;
 
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return not_understood(&error),
     };
+    log_to_stderr(matches!(&cli.command, Command::Executor(args) if !args.exit_with_parent));
     match dispatch(cli.command) {
         Ok(status) => status.into(),
         Err(error) => {
@@ -48,23 +51,39 @@ fn dispatch(command: Command) -> Result<ExitStatus, CliError> {
         .enable_all()
         .build()
         .map_err(|error| CliError::new("VOLLEY-LOCAL", ExitStatus::Local, format!("no runtime: {error}"), ""))?;
-    let status = runtime.block_on(async {
-        let interrupt = Interrupt::listen().map_err(|error| {
-            CliError::new("VOLLEY-LOCAL", ExitStatus::Local, format!("cannot listen for signals: {error}"), "")
-        })?;
-        match command {
-            Command::Tpcds(args) => run::command(Suite::TpcDs, args, &interrupt).await,
-            Command::Tpch(args) => run::command(Suite::TpcH, args, &interrupt).await,
-            Command::Data(args) => match args.suite {
-                DataSuite::Tpcds(place) => run::data_command(Suite::TpcDs, place, &interrupt).await,
-                DataSuite::Tpch(place) => run::data_command(Suite::TpcH, place, &interrupt).await,
-            },
-            // Later in this file's history.
-            Command::Sql(_) | Command::Executor(_) | Command::EngineProcess => Ok(ExitStatus::Right),
-        }
-    });
+    let status = runtime.block_on(run(command));
+    // Operators that compute without a pause are not waited for.
     runtime.shutdown_background();
     status
+}
+
+async fn run(command: Command) -> Result<ExitStatus, CliError> {
+    // These have their own idea of what a signal means.
+    let command = match command {
+        Command::Sql(args) => return sql::command(args).await,
+        Command::Executor(args) => return executor::command(args).await,
+        command => command,
+    };
+    let interrupt = Interrupt::listen().map_err(|error| {
+        CliError::new("VOLLEY-LOCAL", ExitStatus::Local, format!("cannot listen for signals: {error}"), "")
+    })?;
+    match command {
+        Command::Tpcds(args) => run::command(Suite::TpcDs, args, &interrupt).await,
+        Command::Tpch(args) => run::command(Suite::TpcH, args, &interrupt).await,
+        Command::Data(args) => match args.suite {
+            DataSuite::Tpcds(place) => run::data_command(Suite::TpcDs, place, &interrupt).await,
+            DataSuite::Tpch(place) => run::data_command(Suite::TpcH, place, &interrupt).await,
+        },
+        Command::Sql(_) | Command::Executor(_) | Command::EngineProcess => Ok(ExitStatus::Right),
+    }
+}
+
+/// What RUST_LOG asks for; without it, warnings of a process that nobody watches.
+fn log_to_stderr(warnings: bool) {
+    use tracing_subscriber::EnvFilter;
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(if warnings { "warn" } else { "off" }));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
 }
 
 /// Help as it is; what cannot be parsed as one line like every other error.

@@ -1,7 +1,7 @@
 //! Whether a query gave the right rows, in the right order.
 //!
 //! - **Rows** are a multiset: every row has its equal in the reference and the other way round. Exact columns are equal by
-//!   value whatever their type ([`canonical`]); floating-point columns within [`TOLERANCE`] ([`pairing`]).
+//!   value whatever their type ([`canonical`]); floating-point columns within [`pairing::TOLERANCE`].
 //! - **Order** is that of the ORDER BY keys ([`sql`], [`keys`]); rows with equal keys may come in any order.
 //! - **At a LIMIT** the last rows may be any of those with the last key: rows above it must be the reference's, those
 //!   at it a part of what the reference has there *without* the LIMIT.
@@ -24,7 +24,6 @@ use datafusion::error::Result;
 pub use canonical::Digest;
 use canonical::{Canonical, is_float};
 use keys::Keys;
-pub use pairing::TOLERANCE;
 use pairing::{Unmatched, pair};
 pub use sql::{OrderBy, strip_final_limit};
 
@@ -83,6 +82,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    #[cfg(test)]
     pub fn is_equal(&self) -> bool {
         matches!(self, Verdict::Equal { .. })
     }

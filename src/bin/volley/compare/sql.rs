@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::array::ArrayRef;
-use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::DFSchema;
 use datafusion::error::Result;
@@ -101,19 +101,6 @@ impl OrderBy {
         }
         order.unread.extend(rest.map(|item| item.expr.to_string()));
         order
-    }
-
-    /// By columns of the result, for results without a text. `(index, descending)`; NULLs largest.
-    pub fn by_columns(schema: &Schema, columns: &[(usize, bool)]) -> Self {
-        let keys = columns
-            .iter()
-            .map(|(index, descending)| {
-                let name = schema.field(*index).name();
-                let options = OrderByOptions { asc: Some(!descending), nulls_first: None };
-                key(column(name, *index), &options, name.clone())
-            })
-            .collect();
-        Self { keys, unread: vec![] }
     }
 }
 

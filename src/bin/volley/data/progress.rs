@@ -21,9 +21,13 @@ pub struct Progress {
 }
 
 enum Show {
+    #[cfg_attr(not(test), allow(dead_code))]
     Nothing,
     Bar(ProgressBar),
-    Lines { started: Instant, next: Mutex<Instant> },
+    Lines {
+        started: Instant,
+        next: Mutex<Instant>,
+    },
 }
 
 impl Progress {
@@ -38,7 +42,8 @@ impl Progress {
         Self::new(show, what.into())
     }
 
-    /// Shows nothing.
+    /// Shows nothing, for tests.
+    #[cfg_attr(not(test), allow(dead_code))]
     pub fn silent() -> Self {
         Self::new(Show::Nothing, String::new())
     }

@@ -44,7 +44,6 @@ pub struct EngineProcess {
     /// Readers of its stdout and stderr; aborted with it.
     _readers: JoinSet<()>,
     processes: Vec<Process>,
-    slots: usize,
     last_id: u64,
 }
 
@@ -104,7 +103,6 @@ impl EngineProcess {
             stderr: kept,
             _readers: readers,
             processes: Vec::new(),
-            slots: 0,
             last_id: 0,
         };
         let no_engine = match spec.engine {
@@ -126,8 +124,8 @@ impl EngineProcess {
             }
         };
         match incoming {
-            Some(Incoming::Reply(Reply::Ready { processes, slots }, _)) => {
-                (engine.processes, engine.slots) = (processes, slots);
+            Some(Incoming::Reply(Reply::Ready { processes }, _)) => {
+                engine.processes = processes;
                 Ok(engine)
             }
             Some(Incoming::Reply(Reply::Failed { failure, .. }, _)) => {
@@ -141,10 +139,6 @@ impl EngineProcess {
     /// Those whose CPU time and memory count: the session's, then local executors.
     pub fn processes(&self) -> &[Process] {
         &self.processes
-    }
-
-    pub fn slots(&self) -> usize {
-        self.slots
     }
 
     /// Whether all of [`processes`](Self::processes) run.

@@ -13,7 +13,7 @@ pub mod session;
 
 mod engine;
 mod legs;
-mod output;
+pub mod output;
 mod processes;
 mod progress;
 mod reference;
@@ -47,7 +47,8 @@ pub async fn command(suite: Suite, args: RunArgs, interrupt: &Interrupt) -> Resu
     let options = RunOptions::check(suite, &args, &environment, started)?;
     let dataset = prepare_data(suite, &options.scale, &options.data, interrupt).await?;
     if args.generate_only {
-        eprintln!("{}: {}", dataset.dir.display(), dataset.describe());
+        let how = if dataset.generated { "made" } else { "was there" };
+        eprintln!("{} {how}: {}, {}", dataset.dir.display(), dataset.describe(), units::format_bytes(dataset.bytes()));
         return Ok(ExitStatus::Right);
     }
     for table in dataset.missing_tables() {

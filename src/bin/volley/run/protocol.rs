@@ -77,7 +77,7 @@ pub struct QueryText {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
 pub enum Reply {
-    Ready { processes: Vec<Process>, slots: usize },
+    Ready { processes: Vec<Process> },
     Progress { id: u64, progress: Progress },
     Done { id: u64, done: Done },
     Failed { id: u64, failure: Failure },

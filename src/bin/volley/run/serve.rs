@@ -75,7 +75,7 @@ async fn work(spec: EngineSpec, data: DataSpec, mut requests: mpsc::UnboundedRec
         Ok(session) => session,
         Err(failure) => return reply(&Reply::Failed { id: 0, failure }, None),
     };
-    reply(&Reply::Ready { processes: session.processes(), slots: session.slots() }, None)?;
+    reply(&Reply::Ready { processes: session.processes() }, None)?;
     let served = serve_requests(&session, &mut requests).await;
     session.stop(STOP_WITHIN / 2).await;
     served
@@ -190,7 +190,7 @@ async fn measure(
     let task_context = Arc::new(frame.task_ctx());
     let plan = frame.create_physical_plan().await?;
     let plan_ms = planning.elapsed().as_secs_f64() * 1e3;
-    let watch = super::session::Watch::of(&plan);
+    let watch = super::session::Watch::of(&plan, context);
     watched.send_modify(|watched| watched.plan = Some(watch.clone()));
 
     let mut stream = execute_stream(plan, task_context)?;
