@@ -17,7 +17,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use datafusion::common::Result as DfResult;
+use datafusion::common::{Result as DfResult, internal_err};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::physical_planning_context::ScalarSubqueryResults;
 use datafusion::physical_expr::Partitioning;
@@ -37,7 +37,7 @@ use datafusion::physical_plan::{ExecutionPlan, PlanProperties};
 
 use super::filters::{self, JoinFilter};
 use super::graph::{Place, Stage, StageGraph, StageOutput, StageTask};
-use super::joins::partitioned_form;
+use super::joins::{partitioned_form, right_form};
 use super::safety::{executor_reason, missing_function, scan_bytes};
 use super::slice::{Slice, slice};
 use super::tree::{
@@ -73,6 +73,10 @@ pub fn cut(plan: &Plan, settings: &CutSettings) -> DfResult<StageGraph> {
     let mut cutter = Cutter { settings, stages: vec![], joins: vec![] };
     let root = cutter.cut(plan, None)?;
     let root = cutter.root_tail(root, None)?;
+    if partitions(&root) > partitions(plan) {
+        // Whoever consumes the plan asks for the partitions that it had: rows of others would be lost.
+        return internal_err!("cutting made {} partitions of {}", partitions(&root), partitions(plan));
+    }
     let root_inputs = inputs_of(&root);
     let Cutter { mut stages, joins, .. } = cutter;
     let filters = match settings.filters {
@@ -193,6 +197,9 @@ impl Cutter<'_> {
                 self.joins.extend(JoinFilter::of(original, join.left()));
             }
             return Ok(cut);
+        }
+        if let Some(swapped) = right_form(plan)? {
+            return self.cut(&swapped, scope);
         }
         let children = plan.children();
         let (build, probe) = (children[0], children[1]);

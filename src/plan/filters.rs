@@ -251,10 +251,8 @@ fn well_typed(expr: &Arc<dyn PhysicalExpr>, schema: &datafusion::arrow::datatype
     let _ = expr.apply(|part| {
         let compared = if let Some(list) = part.downcast_ref::<InListExpr>() {
             Some((list.expr(), list.list().first()))
-        } else if let Some(binary) = part.downcast_ref::<BinaryExpr>() {
-            Some((binary.left(), Some(binary.right())))
         } else {
-            None
+            part.downcast_ref::<BinaryExpr>().map(|binary| (binary.left(), Some(binary.right())))
         };
         if let Some((left, Some(right))) = compared {
             typed &= match (left.data_type(schema), right.data_type(schema)) {

@@ -111,12 +111,16 @@ impl<'a> Distributor<'a> {
             return with_child(&plan, child);
         }
         if let Some(reason) = session_reason(&plan, &self.options) {
-            return match self.refusal(&plan, &reason) {
-                Some(error) => Err(error.into()),
-                None => Ok(plan),
-            };
+            return self.stay(plan, &reason);
         }
-        let graph = self.cut(&plan)?;
+        let graph = match self.cut(&plan) {
+            Ok(graph) => graph,
+            Err(error) => {
+                let reason = format!("it cannot be cut: {}", error.strip_backtrace());
+                tracing::warn!(%reason, "the query runs in the session");
+                return self.stay(plan, &reason);
+            }
+        };
         let codec = match self.session.config().get_extension::<UserCodec>() {
             Some(user) => VolleyCodec::new(Arc::clone(&user.0)),
             None => VolleyCodec::new(Arc::new(DefaultPhysicalExtensionCodec {})),
@@ -150,9 +154,12 @@ impl<'a> Distributor<'a> {
         )
     }
 
-    /// The error for a query that cannot run on executors and must not run here.
-    fn refusal(&self, plan: &Plan, reason: &str) -> Option<VolleyError> {
-        refusal(plan, reason, &self.options)
+    /// The plan as it was, if it may run in the session.
+    fn stay(&self, plan: Plan, reason: &str) -> DfResult<Plan> {
+        match refusal(&plan, reason, &self.options) {
+            Some(error) => Err(error.into()),
+            None => Ok(plan),
+        }
     }
 
     fn explain(&self, plan: &Plan) -> DfResult<String> {
@@ -160,7 +167,10 @@ impl<'a> Distributor<'a> {
         if let Some(reason) = session_reason(below, &self.options) {
             return Ok(format!("the whole query runs in the session: {reason}"));
         }
-        Ok(display_graph(&self.cut(below)?))
+        Ok(match self.cut(below) {
+            Ok(graph) => display_graph(&graph),
+            Err(error) => format!("the whole query runs in the session: it cannot be cut: {}", error.strip_backtrace()),
+        })
     }
 }
 
