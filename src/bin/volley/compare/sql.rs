@@ -227,7 +227,7 @@ fn normal(ident: &Ident) -> String {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::datatypes::{DataType, Field};
+    use datafusion::arrow::datatypes::{DataType, Field, Schema};
 
     use super::*;
 
