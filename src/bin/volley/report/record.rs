@@ -22,6 +22,8 @@ pub struct RunRecord {
     pub first_row_ms: Option<f64>,
     /// Of all processes of the engine.
     pub cpu_s: f64,
+    /// Of the session's process alone; the rest was spent on executors.
+    pub cpu_session_s: f64,
     pub rows: u64,
     /// Of the exact columns, as 32 hex digits.
     pub digest: String,
@@ -36,6 +38,10 @@ pub struct RunRecord {
     /// Shuffle bytes that crossed a connection.
     pub bytes_remote: u64,
     pub spilled_bytes: u64,
+    /// Bytes of table files that were read, everywhere; 0 for `single`, which does not count them.
+    pub scanned_bytes: u64,
+    /// Those that the session's process read.
+    pub scanned_session_bytes: u64,
     /// Highest resident bytes by process: `session`, `executor 1`.
     pub rss_peak: BTreeMap<String, u64>,
     /// Left out of the line where it is `right`.
@@ -115,7 +121,7 @@ mod tests {
         let line = record.line();
         assert_eq!(
             line,
-            r#"{"query":"q14a","setting":"c1","leg":2,"iteration":1,"warmup":false,"seconds":0.25,"plan_ms":3.5,"first_row_ms":200.0,"cpu_s":0.5,"rows":100,"digest":"00000000000000000000000000000007","stages":3,"tasks":6,"where":"cluster","why":"","bytes_local":1000,"bytes_remote":2000,"spilled_bytes":0,"rss_peak":{"executor 1":5000000,"session":4000000}}"#
+            r#"{"query":"q14a","setting":"c1","leg":2,"iteration":1,"warmup":false,"seconds":0.25,"plan_ms":3.5,"first_row_ms":200.0,"cpu_s":0.5,"cpu_session_s":0.1,"rows":100,"digest":"00000000000000000000000000000007","stages":3,"tasks":6,"where":"cluster","why":"","bytes_local":1000,"bytes_remote":2000,"spilled_bytes":0,"scanned_bytes":500,"scanned_session_bytes":0,"rss_peak":{"executor 1":5000000,"session":4000000}}"#
         );
         assert_eq!(serde_json::from_str::<RunRecord>(&line).unwrap(), record);
 

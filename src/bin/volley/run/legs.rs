@@ -230,14 +230,16 @@ impl<'a> Legs<'a> {
         };
         let processes = used.processes().to_vec();
         reset_peaks(&processes);
-        let cpu_before = cpu_seconds(&processes);
+        let (session, executors) = processes.split_at(processes.len().min(1));
+        let cpu_before = (cpu_seconds(session), cpu_seconds(executors));
         let text = QueryText { before: query.before.clone(), sql: query.sql.clone(), after: query.after.clone() };
         let begun = std::time::Instant::now();
         let display = &mut self.display;
         let end =
             used.run(text, self.options.timeout, self.interrupt.token(), |progress| display.progress(&progress)).await;
         let seconds = begun.elapsed().as_secs_f64();
-        let cpu_s = (cpu_seconds(&processes) - cpu_before).max(0.0);
+        let cpu_session_s = (cpu_seconds(session) - cpu_before.0).max(0.0);
+        let cpu_executors_s = (cpu_seconds(executors) - cpu_before.1).max(0.0);
         let rss_peak = rss_peaks(&processes);
         match &end {
             RunEnd::Interrupted => return Err(self.interrupted(place.leg, place.setting, query)),
@@ -249,13 +251,14 @@ impl<'a> Legs<'a> {
                 used.stop().await;
             }
         }
-        Ok(Ended { end, seconds, cpu_s, rss_peak })
+        Ok(Ended { end, seconds, cpu_session_s, cpu_executors_s, rss_peak })
     }
 
     fn record_of(&self, place: &RunPlace<'_>, query: &Query, ended: &Ended) -> RunRecord {
         let record = RunRecord {
             seconds: ended.seconds,
-            cpu_s: ended.cpu_s,
+            cpu_s: ended.cpu_session_s + ended.cpu_executors_s,
+            cpu_session_s: ended.cpu_session_s,
             rss_peak: ended.rss_peak.clone(),
             ..empty(place, query)
         };
@@ -316,7 +319,9 @@ impl<'a> Legs<'a> {
 struct Ended {
     end: RunEnd,
     seconds: f64,
-    cpu_s: f64,
+    cpu_session_s: f64,
+    /// Of local executors.
+    cpu_executors_s: f64,
     rss_peak: BTreeMap<String, u64>,
 }
 
@@ -337,6 +342,7 @@ fn empty(place: &RunPlace<'_>, query: &Query) -> RunRecord {
         plan_ms: 0.0,
         first_row_ms: None,
         cpu_s: 0.0,
+        cpu_session_s: 0.0,
         rows: 0,
         digest: String::new(),
         stages: 0,
@@ -346,6 +352,8 @@ fn empty(place: &RunPlace<'_>, query: &Query) -> RunRecord {
         bytes_local: 0,
         bytes_remote: 0,
         spilled_bytes: 0,
+        scanned_bytes: 0,
+        scanned_session_bytes: 0,
         rss_peak: BTreeMap::new(),
         outcome: Outcome::Right,
         message: String::new(),
@@ -361,8 +369,12 @@ fn with_done(record: RunRecord, done: &Done) -> RunRecord {
         _ => Place::Session,
     };
     let figures = cluster.unwrap_or(&plain);
+    // Processes of other machines cannot be asked; their tasks say what they computed.
+    let elsewhere = record.rss_peak.len() <= 1;
+    let cpu_s = record.cpu_s + if elsewhere { figures.task_cpu_ms as f64 / 1e3 } else { 0.0 };
     RunRecord {
         seconds: done.seconds,
+        cpu_s,
         plan_ms: done.plan_ms,
         first_row_ms: done.first_row_ms,
         rows: done.rows,
@@ -373,6 +385,8 @@ fn with_done(record: RunRecord, done: &Done) -> RunRecord {
         bytes_local: figures.bytes_local,
         bytes_remote: figures.bytes_remote,
         spilled_bytes: figures.spilled_bytes,
+        scanned_bytes: figures.scanned_bytes,
+        scanned_session_bytes: figures.session_scanned_bytes,
         ..record
     }
 }
