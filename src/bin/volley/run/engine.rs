@@ -105,6 +105,21 @@ impl EngineProcess {
             processes: Vec::new(),
             last_id: 0,
         };
+        match engine.until_ready(spec, data, interrupt).await {
+            Ok(()) => Ok(engine),
+            Err(error) => {
+                engine.stop().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn until_ready(
+        &mut self,
+        spec: &EngineSpec,
+        data: &DataSpec,
+        interrupt: &CancellationToken,
+    ) -> Result<(), CliError> {
         let no_engine = match spec.engine {
             Engine::Cluster => ExitStatus::NoCluster,
             Engine::Single => ExitStatus::Failed,
@@ -112,27 +127,27 @@ impl EngineProcess {
         let died = |why: String| {
             CliError::new("VOLLEY-ENGINE", no_engine, format!("the engine process ended while it started: {why}"), "")
         };
-        if engine.say(&Request::Start { spec: spec.clone(), data: data.clone() }).await.is_err() {
-            return Err(died(engine.last_words().await));
+        if self.say(&Request::Start { spec: spec.clone(), data: data.clone() }).await.is_err() {
+            return Err(died(self.last_words().await));
         }
         let incoming = tokio::select! {
-            incoming = engine.incoming.recv() => incoming,
+            incoming = self.incoming.recv() => incoming,
             () = interrupt.cancelled() => return Err(CliError::interrupted("interrupted while an engine started", "")),
             () = tokio::time::sleep(START_WITHIN) => {
-                let seconds = START_WITHIN.as_secs();
-                return Err(CliError::new("VOLLEY-DEADLINE", no_engine, format!("the engine was not ready within {seconds} s"), ""));
+                let message = format!("the engine was not ready within {} s", START_WITHIN.as_secs());
+                return Err(CliError::new("VOLLEY-DEADLINE", no_engine, message, ""));
             }
         };
         match incoming {
             Some(Incoming::Reply(Reply::Ready { processes }, _)) => {
-                engine.processes = processes;
-                Ok(engine)
+                self.processes = processes;
+                Ok(())
             }
             Some(Incoming::Reply(Reply::Failed { failure, .. }, _)) => {
                 Err(failure::of_text(&failure.code, &failure.message, &failure.remedy, no_engine))
             }
             Some(_) => Err(died("it spoke out of turn".to_owned())),
-            None => Err(died(engine.last_words().await)),
+            None => Err(died(self.last_words().await)),
         }
     }
 

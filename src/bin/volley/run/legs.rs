@@ -75,8 +75,8 @@ impl<'a> Legs<'a> {
         let place = RunPlace { leg: 0, setting: SINGLE, engine: Engine::Single, iteration: 1, warmup: false };
         let spec = self.plain();
         let mut engine = None;
-        for query in &self.options.queries {
-            self.display.run(query.name.clone());
+        for (number, query) in (1..).zip(&self.options.queries) {
+            self.display.run(format!("{} ({number} of {})", query.name, self.options.queries.len()));
             let ended = self.measure(&mut engine, &spec, query, &place).await?;
             let mut record = self.record_of(&place, query, &ended);
             if let RunEnd::Done(_, rows) = ended.end {
@@ -107,14 +107,18 @@ impl<'a> Legs<'a> {
         let spec = self.spec(setting);
         let mut engine = Some(EngineProcess::start(&spec, &self.data, self.interrupt.token()).await?);
         let (warmup, iterations) = (self.options.warmup, self.options.iterations);
-        for query in &self.options.queries {
+        for (number, query) in (1..).zip(&self.options.queries) {
             let expected = self.references.seconds(&query.name);
             for run in 0..warmup + iterations {
                 let warm = run < warmup;
                 let (iteration, of) = if warm { (run + 1, warmup) } else { (run - warmup + 1, iterations) };
                 let place = RunPlace { leg, setting: &setting.name, engine: setting.engine, iteration, warmup: warm };
                 let kind = if warm { "warm-up" } else { "run" };
-                self.display.run(format!("{}, {kind} {iteration} of {of}", query.name));
+                self.display.run(format!(
+                    "{} ({number} of {}), {kind} {iteration} of {of}",
+                    query.name,
+                    self.options.queries.len()
+                ));
                 let record = self.judged_run(&mut engine, &spec, query, &place).await?;
                 let (outcome, seconds) = (record.outcome, record.seconds);
                 self.output.record(record)?;
@@ -171,7 +175,7 @@ impl<'a> Legs<'a> {
                 place.leg,
                 place.setting,
                 record.outcome.word(),
-                record.message
+                record.message.replace('\n', " | ")
             ));
         }
         Ok(record)
@@ -242,8 +246,11 @@ impl<'a> Legs<'a> {
         let cpu_executors_s = (cpu_seconds(executors) - cpu_before.1).max(0.0);
         let rss_peak = rss_peaks(&processes);
         match &end {
-            RunEnd::Interrupted => return Err(self.interrupted(place.leg, place.setting, query)),
-            RunEnd::Died(_) => drop(used),
+            RunEnd::Interrupted => {
+                used.stop().await;
+                return Err(self.interrupted(place.leg, place.setting, query));
+            }
+            RunEnd::Died(_) => used.stop().await,
             RunEnd::Done(..) | RunEnd::Failed(_) | RunEnd::TimedOut if used.is_whole() => *engine = Some(used),
             _ => {
                 let lost = "an executor process ended; the next query gets a fresh cluster";
