@@ -128,8 +128,15 @@ pub fn compare(actual: &Rows, reference: Reference<'_>) -> Result<Verdict> {
             Some(row) => out_of_order(actual, &order, row),
         });
     }
-    if actual.count() != reference.rows.count() || strip_final_limit(reference.sql).is_none() {
-        return Ok(different_rows(actual, &unmatched.left, reference.rows, &unmatched.right));
+    let (count, expected) = (actual.count(), reference.rows.count());
+    if count != expected || strip_final_limit(reference.sql).is_none() {
+        let mut different = different_rows(actual, &unmatched.left, reference.rows, &unmatched.right);
+        if let Verdict::Different { first_rows, .. } = &mut different
+            && count != expected
+        {
+            first_rows.insert_str(0, &format!("{count} rows; expected {expected}\n"));
+        }
+        return Ok(different);
     }
     match reference.unlimited {
         None => Ok(Verdict::NeedsUnlimited),
@@ -193,10 +200,6 @@ fn compare_columns(actual: &Rows, reference: &Rows) -> Option<Verdict> {
 
 fn different_rows(actual: &Rows, unexpected: &[usize], reference: &Rows, missing: &[usize]) -> Verdict {
     let mut text = String::new();
-    let (ours, theirs) = (actual.count(), reference.count());
-    if ours != theirs && !missing.is_empty() {
-        let _ = writeln!(text, "{ours} rows; expected {theirs}");
-    }
     show(&mut text, "unexpected", actual, unexpected);
     show(&mut text, "missing", reference, missing);
     Verdict::Different { kind: Difference::Rows, first_rows: text.trim_end().to_owned() }

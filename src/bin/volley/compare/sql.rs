@@ -284,7 +284,6 @@ mod tests {
         // Unknown positions.
         check("SELECT * FROM t ORDER BY t.total", "total@1 asc last", &[]);
         check("SELECT a, total, c FROM t UNION ALL SELECT 1, 2, 'x' ORDER BY c", "c@2 asc last", &[]);
-        check("SELECT a, total, c FROM t ORDER BY ALL", "a@0 asc last, total@1 asc last, c@2 asc last", &[]);
     }
 
     #[test]

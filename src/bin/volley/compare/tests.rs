@@ -92,7 +92,7 @@ fn rows_are_a_multiset() {
     check(columns, sql, "1 x; 2 y; 2 y", "2 y; 1 x | 2 y", "equal free");
     check(columns, sql, "", "", "equal free");
     check(columns, sql, "- -; 1 -", "1 -; - -", "equal free");
-    check(columns, sql, "1 x; 2 y", "1 x", "Rows unexpected row 2: a=2, b=y");
+    check(columns, sql, "1 x; 2 y", "1 x", "Rows 2 rows; expected 1 / unexpected row 2: a=2, b=y");
     check(columns, sql, "1 x", "1 x; 1 x", "Rows 1 rows; expected 2 / missing row 2: a=1, b=x");
     check(
         columns,
@@ -106,7 +106,7 @@ fn rows_are_a_multiset() {
         sql,
         "1 -; 2 a; 3 a; 4 a; 5 a",
         "",
-        "Rows unexpected row 1: a=1, b=NULL / unexpected row 2: a=2, b=a / unexpected row 3: a=3, b=a / and 2 more unexpected",
+        "Rows 5 rows; expected 0 / unexpected row 1: a=1, b=NULL / unexpected row 2: a=2, b=a / unexpected row 3: a=3, b=a / and 2 more unexpected",
     );
     check_rows(sql, &rows("a:int", "1"), &rows("a:int b:int", "1 1"), None, "Columns columns a; expected a, b");
     check_rows(sql, &rows("a:int", "1"), &rows("b:int", "1"), None, "Columns columns a; expected b");
@@ -206,7 +206,7 @@ fn floats_that_cross_find_their_partner() {
         "Rows unexpected row 2: f=1.0, g=2.0 / missing row 2: f=1.0000000001, g=3.0",
     );
     // Missing and surplus rows among near ones: only they are named.
-    check(columns, sql, "1 1; 2 2; 3 3", "3 3; 1 1", "Rows unexpected row 2: f=2.0, g=2.0");
+    check(columns, sql, "1 1; 2 2; 3 3", "3 3; 1 1", "Rows 3 rows; expected 2 / unexpected row 2: f=2.0, g=2.0");
 }
 
 #[test]
@@ -245,7 +245,10 @@ fn at_a_limit_the_last_rows_may_be_others_with_the_same_key() {
     check("1 a; 2 d; 2 x", "Rows unexpected row 3: k=2, v=x");
     check("2 b; 2 c; 2 d", "Rows missing row 1: k=1, v=a");
     check("1 a; 2 d; 3 e", "Rows missing row 2: k=2, v=b / missing row 3: k=2, v=c");
-    check("1 a; 2 d", "Rows 2 rows; expected 3 / missing row 2: k=2, v=b / missing row 3: k=2, v=c");
+    check(
+        "1 a; 2 d",
+        "Rows 2 rows; expected 3 / unexpected row 2: k=2, v=d / missing row 2: k=2, v=b / missing row 3: k=2, v=c",
+    );
     check("2 d; 1 a; 2 b", "Order not in the order of k: / row row 1: k=2, v=d / before row 2: k=1, v=a");
     check_rows(sql, &rows(columns, "1 a; 2 c; 2 b"), &reference, None, "equal");
     check_rows(sql, &rows(columns, "1 a; 2 d; 2 b"), &reference, None, "needs unlimited");

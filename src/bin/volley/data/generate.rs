@@ -318,7 +318,7 @@ fn manifest(suite: Suite, scale: &Scale, files: Vec<FileEntry>) -> Manifest {
         generator: Generator {
             name: name.to_owned(),
             version: version.to_owned(),
-            compatibility: manifest::COMPATIBILITY.to_owned(),
+            compatibility: suite.compatibility().to_owned(),
         },
         layout: Layout {
             rule: layout::RULE.to_owned(),

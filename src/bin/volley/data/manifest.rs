@@ -12,8 +12,6 @@ use crate::error::{CliError, ExitStatus};
 pub const FILE_NAME: &str = "manifest.json";
 /// Raised when a reader of the old format could misread the new one.
 pub const FORMAT: u32 = 1;
-/// What the TPC-DS generator imitates, byte for byte: the C `dsdgen`. Its default.
-pub const COMPATIBILITY: &str = "c";
 
 /// The generator a suite's data came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +19,7 @@ pub struct Generator {
     /// Crate name.
     pub name: String,
     pub version: String,
-    /// The reference implementation whose rows are made.
+    /// [`Suite::compatibility`].
     pub compatibility: String,
 }
 

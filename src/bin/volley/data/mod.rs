@@ -64,6 +64,15 @@ impl Suite {
             Suite::TpcH => ("tpchgen", "4.0"),
         }
     }
+
+    /// The reference implementation whose rows the generator makes: the C `dsdgen` (`c`, the default of its two modes)
+    /// and `dbgen`.
+    pub fn compatibility(self) -> &'static str {
+        match self {
+            Suite::TpcDs => "c",
+            Suite::TpcH => "dbgen",
+        }
+    }
 }
 
 impl fmt::Display for Suite {
