@@ -1,9 +1,10 @@
 //! What a query's text says about its result: the keys it is ordered by and its final LIMIT.
 
+use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::array::ArrayRef;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::DFSchema;
 use datafusion::error::Result;
@@ -12,7 +13,8 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::{DFParser, Statement};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, LimitClause, OrderByKind, OrderByOptions, Query, SelectItem, SetExpr, Statement as SqlStatement, Value,
+    Expr, Ident, LimitClause, OrderByKind, OrderByOptions, Query, SelectItem, SetExpr, Statement as SqlStatement,
+    Value, VisitMut, VisitorMut,
 };
 
 /// The text of `sql` without its final LIMIT (or FETCH); `None` if there is none to strip: no such clause, an OFFSET (whose
@@ -198,12 +200,36 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// An expression over output columns, such as `CASE WHEN level = 0 THEN category END`.
+    /// An expression over output columns, such as `CASE WHEN level = 0 THEN category END`, or over expressions that are
+    /// selected as they stand.
     fn computed(&self, expr: &Expr) -> Option<Arc<dyn PhysicalExpr>> {
         static SESSION: LazyLock<SessionContext> = LazyLock::new(SessionContext::new);
-        let schema = DFSchema::try_from(Arc::clone(self.schema)).ok()?;
+        // Under names of our own, which are unique.
+        let columns = self.schema.fields().iter().enumerate();
+        let columns: Vec<_> = columns.map(|(index, field)| field.as_ref().clone().with_name(own_name(index))).collect();
+        let schema = DFSchema::try_from(Schema::new(columns)).ok()?;
+        let mut expr = expr.clone();
+        let _ = VisitMut::visit(&mut expr, &mut Renamer(self));
         let logical = SESSION.parse_sql_expr(&expr.to_string(), &schema).ok()?;
         SESSION.create_physical_expr(logical, &schema).ok()
+    }
+}
+
+fn own_name(index: usize) -> String {
+    format!("volley_{index}")
+}
+
+/// Puts output columns in the place of what they are called or were selected as, outermost first.
+struct Renamer<'a>(&'a Output<'a>);
+
+impl VisitorMut for Renamer<'_> {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Some(index) = self.0.position(expr) {
+            *expr = Expr::Identifier(Ident::new(own_name(index)));
+        }
+        ControlFlow::Continue(())
     }
 }
 
@@ -227,7 +253,7 @@ fn normal(ident: &Ident) -> String {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::arrow::datatypes::{DataType, Field};
 
     use super::*;
 
@@ -276,7 +302,17 @@ mod tests {
         );
         // The expression that was selected, and one over output columns.
         check("SELECT t.a, sum(b) AS total, c FROM t ORDER BY SUM(b), t.a", "total@1 asc last, a@0 asc last", &[]);
-        check("SELECT a, sum(b) AS total, c FROM t ORDER BY a + 1 DESC", "CAST(a@0 AS Int64) + 1 desc first", &[]);
+        check(
+            "SELECT a, sum(b) AS total, c FROM t ORDER BY a + 1 DESC",
+            "CAST(volley_0@0 AS Int64) + 1 desc first",
+            &[],
+        );
+        check(
+            "SELECT a, grouping(x) + 1 AS total, c FROM t ORDER BY CASE WHEN Grouping(x) + 1 = 0 THEN t.a END",
+            "CASE WHEN volley_1@1 = 0 THEN volley_0@0 END asc last",
+            &[],
+        );
+        check("SELECT a, total, c FROM t ORDER BY a + z", "", &["a + z"]);
         // An alias hides a column of that name.
         check("SELECT x AS a, a AS total, c FROM t ORDER BY a", "a@0 asc last", &[]);
         // Not selected: that key and those after it are not checked.

@@ -247,6 +247,40 @@ fn rows_are_those_of_the_generators_command() {
     check(Suite::TpcH, &TPC_H_DIGESTS);
 }
 
-const TPC_DS_DIGESTS: [(&str, usize, &str); 0] = [];
+const TPC_DS_DIGESTS: [(&str, usize, &str); 24] = [
+    ("call_center", 2, "830f63fb04524559f41ad2fd5f7ca196"),
+    ("catalog_page", 11_718, "f17b9c95db5ae4525cdc316dc8a3ac9a"),
+    ("catalog_returns", 8_923, "33cb03a6764de69babd24da3a6c86e78"),
+    ("catalog_sales", 89_807, "cec95089eef5a44f07ac6b4159a137fc"),
+    ("customer", 1_000, "3e2d684db9403e93b2ed261233f9899d"),
+    ("customer_address", 1_000, "25f0bd0c70bc870c4565b59657822a32"),
+    ("customer_demographics", 1_920_800, "0fb862b25711cbbf4a65882bdfafd2d6"),
+    ("date_dim", 73_049, "365811d981f902e25c243f774457b083"),
+    ("household_demographics", 7_200, "f24a881688be941e28f02ac77775eec1"),
+    ("income_band", 20, "3a67c93844b9ced098cd938557a12eae"),
+    ("inventory", 261_261, "16252f266c85522921b4d5cbfa0affff"),
+    ("item", 2_000, "8ea1780d42345683d4d50fd3c4966601"),
+    ("promotion", 3, "e56ecf44a0cb0767b53e68ef947cc1bf"),
+    ("reason", 75, "aadd2ce295ba1e26445a5cdddcf1256e"),
+    ("ship_mode", 20, "34fbcdfa6f5a5c19f1c9bd3a13861521"),
+    ("store", 2, "5a1037533999969bd769ddec4bd7d01d"),
+    ("store_returns", 11_925, "55043910b3025719d025fef7d0f6df82"),
+    ("store_sales", 120_527, "95a9ca88787e807478257c6237f7dacb"),
+    ("time_dim", 86_400, "91708e46953bbaccbc5da637592c57fd"),
+    ("warehouse", 1, "ddcbf7579b4884648dbc260c1a3a7bc9"),
+    ("web_page", 2, "7f5343060349902f42846355b8c15725"),
+    ("web_returns", 1_152, "c650ca7ed0e72349913efe9ed8a9a11e"),
+    ("web_sales", 11_876, "86c54c0258046de65c298b86e091d7d8"),
+    ("web_site", 2, "849504d6da7a2ef0a53e6a155bcbb9c6"),
+];
 
-const TPC_H_DIGESTS: [(&str, usize, &str); 0] = [];
+const TPC_H_DIGESTS: [(&str, usize, &str); 8] = [
+    ("customer", 1_500, "e57fafce416d49f5d7554f78f1f32a95"),
+    ("lineitem", 60_175, "bf21fd139f35eb77edec96f0aaeda890"),
+    ("nation", 25, "d58fa9e1807bf1fd34273c10f0ecf20f"),
+    ("orders", 15_000, "e0f414f04c712eff6872f6b90fdad29f"),
+    ("part", 2_000, "d20494acf5d02991422a632d2d28f460"),
+    ("partsupp", 8_000, "e813abaf6d808e7fea695081377d37f9"),
+    ("region", 5, "6ca61755ef68566f3275f21f5eaa2522"),
+    ("supplier", 100, "3b7cf08bf14aef4171604899a38fdf36"),
+];
