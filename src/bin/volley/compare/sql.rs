@@ -309,7 +309,7 @@ mod tests {
         );
         check(
             "SELECT a, grouping(x) + 1 AS total, c FROM t ORDER BY CASE WHEN Grouping(x) + 1 = 0 THEN t.a END",
-            "CASE WHEN volley_1@1 = 0 THEN volley_0@0 END asc last",
+            "CASE WHEN volley_1@1 = CAST(0 AS Float64) THEN volley_0@0 END asc last",
             &[],
         );
         check("SELECT a, total, c FROM t ORDER BY a + z", "", &["a + z"]);
