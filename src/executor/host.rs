@@ -147,12 +147,19 @@ impl Shared {
         };
         let written = Arc::new(Mutex::new(None));
         let (host, output, query) = (Arc::clone(self), Arc::clone(&written), task.id.query);
+        self.attempts.lock().entry(query).or_default();
         let work = self.cpu.spawn(async move {
             let exchange = Arc::new(host.exchange(&task));
             let totals = exchange.totals();
             let prepared = host.runner.prepare(&task, exchange, &host.info.endpoint)?;
             *output.lock() = Some(prepared.output());
+            let id = task.id;
             let mut report = prepared.run().await?;
+            // The query may have ended, and its outputs been freed, while this one was being committed.
+            if !host.attempts.lock().contains_key(&query) {
+                host.runner.store().free_attempt(id);
+                return Err(VolleyError::new(ErrorCode::Cancelled, "the query ended while the task ran"));
+            }
             report.exchange = totals.snapshot();
             Ok::<_, VolleyError>(report)
         });

@@ -87,6 +87,9 @@ pub(super) fn slice(plan: &Plan, set: &[usize]) -> DfResult<Slice> {
         }
         slices.push(sliced!(slice(child, set)));
     }
+    if slices.len() > 1 && slices.iter().any(|slice| partitions(slice) != set.len()) {
+        return Ok(Slice::Impossible(format!("{} would pair other partitions", plan.name())));
+    }
     slice_join_filter(plan, set.len(), count, slices)
 }
 
@@ -133,16 +136,30 @@ fn slice_scan(source: &DataSourceExec, set: &[usize]) -> Slice {
 /// there would invent a row. Rebuilt with `try_new` (replacing children would check their number), with the union's
 /// own schema: a column is nullable if it is so in any child, dropped ones included.
 fn slice_union(plan: &Plan, set: &[usize]) -> DfResult<Slice> {
-    let mut kept = vec![];
+    let mut kept: Vec<Plan> = vec![];
     let mut offset = 0;
     for child in plan.children() {
         let count = partitions(child);
         let share: Vec<usize> =
             set.iter().filter(|index| (offset..offset + count).contains(*index)).map(|index| index - offset).collect();
         offset += count;
-        if !share.is_empty() {
-            kept.push(sliced!(slice(child, &share)));
+        if share.is_empty() {
+            continue;
         }
+        let sliced = sliced!(slice(child, &share));
+        if partitions(&sliced) == share.len() {
+            kept.push(sliced);
+        } else if sliced.is::<UnionExec>() {
+            // Its last child is the partition of no rows below: in the middle it would shift all that follow.
+            kept.extend(sliced.children().into_iter().filter(|child| !child.is::<EmptyExec>()).cloned());
+        } else {
+            return Ok(Slice::Impossible("a union inside of it would shift partitions".into()));
+        }
+    }
+    if let [only] = kept.as_slice()
+        && only.schema() == plan.schema()
+    {
+        return Ok(Slice::Plan(Arc::clone(only)));
     }
     // One more partition, of no rows, at the end: it brings the schema, and keeps a union of one child from
     // collapsing on the way. The writer knows that partitions past the task's set are empty.

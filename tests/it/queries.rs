@@ -70,6 +70,10 @@ const QUERIES: &[&str] = &[
     "SELECT k, sum(c) FROM (SELECT k, count(*) AS c FROM t GROUP BY k UNION ALL SELECT k, count(*) FROM u GROUP BY k) \
      GROUP BY k",
     "SELECT s, count(*) FROM (SELECT s FROM t UNION ALL SELECT s FROM u UNION ALL SELECT s FROM empty) GROUP BY s",
+    "SELECT count(*), sum(id) FROM (SELECT id FROM t UNION ALL (SELECT id FROM u UNION ALL SELECT n FROM u) UNION ALL \
+     SELECT k FROM one UNION ALL SELECT sum(id) FROM u)",
+    "SELECT w, sum(c) FROM (SELECT 'a' AS w, id AS c FROM u UNION ALL (SELECT 'b', n FROM u UNION ALL SELECT s, n FROM one) \
+     UNION ALL SELECT 'c', count(*) FROM u UNION ALL SELECT 'd', id FROM u) GROUP BY ROLLUP (w)",
     // Limits and offsets.
     "SELECT id FROM t ORDER BY id LIMIT 10",
     "SELECT id FROM t ORDER BY id DESC LIMIT 7 OFFSET 5",
