@@ -151,7 +151,9 @@ fn slice_union(plan: &Plan, set: &[usize]) -> DfResult<Slice> {
             kept.push(sliced);
         } else if sliced.is::<UnionExec>() {
             // Its last child is the partition of no rows below: in the middle it would shift all that follow.
-            kept.extend(sliced.children().into_iter().filter(|child| !child.is::<EmptyExec>()).cloned());
+            let mut children: Vec<Plan> = sliced.children().into_iter().cloned().collect();
+            children.pop();
+            kept.extend(children);
         } else {
             return Ok(Slice::Impossible("a union inside of it would shift partitions".into()));
         }

@@ -247,7 +247,7 @@ fn keys_from_proto(keys: proto::Keys) -> Result<KeySummary> {
             _ => return Err(invalid("a range of keys")),
         };
         let values = match column.values {
-            Some(values) => Some(values.values.iter().map(|value| scalar_from_bytes(value)).collect::<Result<_>>()?),
+            Some(values) => Some(values.values.iter().map(scalar_from_bytes).collect::<Result<_>>()?),
             None => None,
         };
         Ok(ColumnKeys { range, values })

@@ -51,6 +51,10 @@ async fn check_suite(suite: &str, data: PathBuf, partitions: usize, executors: u
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tpcds_on_two_executors_equals_one_process() {
-    let data = std::env::var("VOLLEY_TPCDS_DATA").expect("data").into();
-    check_suite("tpcds", data, 2, 2).await;
+    check_suite("tpcds", crate::support::data("tpcds"), 3, 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tpch_on_three_executors_equals_one_process() {
+    check_suite("tpch", crate::support::data("tpch"), 2, 3).await;
 }

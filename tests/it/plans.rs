@@ -1,7 +1,8 @@
 //! Every TPC query, cut into stages and run stage by stage in this process, equals one plain plan.
 //!
 //! Tasks travel through the codec and rows through the store, as between processes; only the network is missing.
-//! `VOLLEY_TPCDS_DATA` and `VOLLEY_TPCH_DATA` name data folders; without them the test makes data at scale 0.01.
+//! `VOLLEY_TPCDS_DATA` and `VOLLEY_TPCH_DATA` name data folders; without them it is data at scale 0.1. `VOLLEY_QUERY=q05,q14a`
+//! picks queries, `VOLLEY_SHOW=1` prints their stages.
 
 use std::path::PathBuf;
 
@@ -43,6 +44,10 @@ async fn check_suite(suite: &str, data: PathBuf, partitions: &[usize], slots: us
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tpcds_equals_one_process() {
-    let data = std::env::var("VOLLEY_TPCDS_DATA").expect("data").into();
-    check_suite("tpcds", data, &[2], 2).await;
+    check_suite("tpcds", crate::support::data("tpcds"), &[2, 16], 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tpch_equals_one_process() {
+    check_suite("tpch", crate::support::data("tpch"), &[2, 3, 16], 3).await;
 }

@@ -251,6 +251,24 @@ pub fn difference(expected: &[RecordBatch], actual: &[RecordBatch]) -> Option<St
     None
 }
 
+/// The data folder of a suite: `VOLLEY_TPCDS_DATA` or `VOLLEY_TPCH_DATA`, or else one at scale 0.1 that the command makes once
+/// and that is kept between runs.
+pub fn data(suite: &str) -> PathBuf {
+    if let Some(dir) = std::env::var_os(format!("VOLLEY_{}_DATA", suite.to_uppercase())) {
+        return dir.into();
+    }
+    static MADE: Mutex<()> = Mutex::new(());
+    let _one_at_a_time = MADE.lock();
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{suite}-sf0.1"));
+    let made = std::process::Command::new(env!("CARGO_BIN_EXE_volley"))
+        .args(["data", suite, "--scale", "0.1", "--data"])
+        .arg(&dir)
+        .output()
+        .expect("the command");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    dir
+}
+
 /// The query files of a suite, `(name, text without the final LIMIT)`.
 pub fn queries(suite: &str) -> Vec<(String, String)> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("queries").join(suite);
