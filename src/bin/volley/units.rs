@@ -117,15 +117,20 @@ fn number_and_unit(text: &str) -> (&str, &str) {
     (text[..end].trim(), text[end..].trim())
 }
 
-/// The candidate that `name` was probably meant to be; `None` if none is near.
+/// The candidate that `name` was probably meant to be, the first of equally near ones; `None` if none is near: alike by
+/// Jaro and Winkler's measure, which favours a common beginning, or one edit away, as short names are.
 pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
-    candidates
-        .into_iter()
-        .map(|candidate| (strsim::jaro_winkler(&name, &candidate.to_lowercase()), candidate))
-        .filter(|(nearness, _)| *nearness > 0.75)
-        .max_by(|(a, _), (b, _)| a.total_cmp(b))
-        .map(|(_, candidate)| candidate)
+    let mut nearest: Option<(f64, &str)> = None;
+    for candidate in candidates {
+        let lower = candidate.to_lowercase();
+        let nearness = strsim::jaro_winkler(&name, &lower);
+        let near = nearness > 0.75 || (name.len() > 1 && strsim::damerau_levenshtein(&name, &lower) == 1);
+        if near && nearest.is_none_or(|(best, _)| nearness > best) {
+            nearest = Some((nearness, candidate));
+        }
+    }
+    nearest.map(|(_, candidate)| candidate)
 }
 
 /// What to do about an unknown `name`: the nearest of `candidates`, and what else there is.
@@ -272,6 +277,9 @@ mod tests {
         check("Codecs", Some("codec"));
         check("partition", Some("partitions"));
         check("zzz", None);
+        let names = ["single", "c1", "c2"];
+        assert_eq!(suggest("c3", names), Some("c1"));
+        assert_eq!(suggest("x9", names), None);
     }
 
     #[test]
