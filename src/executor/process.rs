@@ -5,7 +5,7 @@
 //! server, (4) stop both runtimes without waiting for blocking work.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -120,6 +120,8 @@ impl std::fmt::Debug for ExecutorExtensions {
 #[derive(Debug)]
 pub struct Executor {
     info: ExecutorInfo,
+    /// The store's own directory.
+    work_path: PathBuf,
     host: Arc<Host>,
     stop: CancellationToken,
     server: Option<JoinHandle<Result<()>>>,
@@ -151,6 +153,7 @@ impl Executor {
             work_dir: options.work_dir.clone(),
             disk_limit_bytes: options.disk_limit_bytes,
         })?;
+        let work_path = store.path().to_path_buf();
         let runtimes = runtimes(options.slots)?;
         let (cpu, io) = (runtimes.0.handle().clone(), runtimes.1.handle().clone());
         let environment = runtime_env(&options, io.clone())?;
@@ -176,7 +179,7 @@ impl Executor {
             let listener = TcpListener::from_std(listener).map_err(|error| bind_error(options.listen, &error))?;
             serve(listener, server, async move { shutdown.cancelled().await }).await
         });
-        Ok(Self { info, host, stop, server: Some(server), runtimes: Some(runtimes) })
+        Ok(Self { info, work_path, host, stop, server: Some(server), runtimes: Some(runtimes) })
     }
 
     /// The address under which it is reached, `host:port`.
@@ -187,6 +190,11 @@ impl Executor {
     /// What it says of itself.
     pub fn info(&self) -> &ExecutorInfo {
         &self.info
+    }
+
+    /// The directory of its spilled data. Removed when the executor ends, but for a process that is killed.
+    pub fn work_path(&self) -> &Path {
+        &self.work_path
     }
 
     /// Takes no new tasks, waits at most `deadline` for queries to end, and stops.
@@ -211,6 +219,9 @@ impl Drop for Executor {
             cpu.shutdown_background();
             io.shutdown_background();
         }
+        // Tasks that have not seen yet that they are aborted keep the store, and a process that ends now never drops it.
+        // Their open files stay readable; what they still write fails.
+        let _ = std::fs::remove_dir_all(&self.work_path);
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -74,6 +74,11 @@ impl ShuffleStore {
             dir: WorkDir::create(&options.work_dir, options.disk_limit_bytes)?,
             outputs: RwLock::new(HashMap::new()),
         }))
+    }
+
+    /// The store's own directory, removed when the store is dropped.
+    pub fn path(&self) -> &Path {
+        self.dir.path()
     }
 
     /// A writer for the output of `attempt`: `partitions` shuffle partitions, fed by `producers` streams.

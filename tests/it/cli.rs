@@ -390,6 +390,8 @@ fn an_interrupted_run_says_where_its_results_are_and_leaves_nothing() {
     let tpch = DATA.tpch();
     for legs in ["single,single", "c1,c1"] {
         let out = DATA.root.join(format!("interrupted-{}", legs.len()));
+        let temporary = DATA.root.join(format!("interrupted-tmp-{}", legs.len()));
+        fs::create_dir_all(&temporary).unwrap();
         let mark = format!("volley-test-{}-{}", std::process::id(), legs.len());
         let mut child = volley(&[
             "tpch",
@@ -405,6 +407,7 @@ fn an_interrupted_run_says_where_its_results_are_and_leaves_nothing() {
             &text(&out),
         ])
         .env("VOLLEY_TEST_MARK", &mark)
+        .env("TMPDIR", &temporary)
         .spawn()
         .unwrap();
         // All of leg 0 and some of leg 1.
@@ -419,6 +422,7 @@ fn an_interrupted_run_says_where_its_results_are_and_leaves_nothing() {
         assert!(stderr.contains("VOLLEY-INTERRUPTED") && stderr.contains(&words), "{stderr}");
         assert!(out.join("report.md").is_file());
         until(|| marked(&mark) == 0);
+        assert_eq!(leftovers(&temporary), Vec::<String>::new());
     }
 }
 
@@ -426,6 +430,8 @@ fn an_interrupted_run_says_where_its_results_are_and_leaves_nothing() {
 fn a_killed_run_leaves_no_process() {
     let tpch = DATA.tpch();
     let out = DATA.root.join("killed");
+    let temporary = DATA.root.join("killed-tmp");
+    fs::create_dir_all(&temporary).unwrap();
     let mark = format!("volley-test-{}-killed", std::process::id());
     let mut child = volley(&[
         "tpch",
@@ -441,6 +447,7 @@ fn a_killed_run_leaves_no_process() {
         &text(&out),
     ])
     .env("VOLLEY_TEST_MARK", &mark)
+    .env("TMPDIR", &temporary)
     .spawn()
     .unwrap();
     until(|| fs::read_to_string(out.join("runs.jsonl")).is_ok_and(|runs| runs.lines().count() > 24));
@@ -449,6 +456,13 @@ fn a_killed_run_leaves_no_process() {
     child.kill().unwrap();
     wait(&mut child);
     until(|| marked(&mark) == 0);
+    assert_eq!(leftovers(&temporary), Vec::<String>::new());
+}
+
+/// What is in a folder for temporary files, but for the lock that executors share when they start.
+fn leftovers(temporary: &Path) -> Vec<String> {
+    let names = fs::read_dir(temporary).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name != "volley-start.lock").collect()
 }
 
 /// Processes that were started, directly or not, with that mark in their environment.

@@ -2,6 +2,8 @@
 
 use std::io::Read;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use datafusion_volley::executor::{
@@ -29,11 +31,14 @@ pub async fn command(args: ExecutorArgs) -> Result<ExitStatus, CliError> {
     let options = options(&args)?;
     let mut signals = Signals::listen(args.exit_with_parent)?;
     // Before it serves: a parent may be gone by then.
-    let parent_gone = if args.exit_with_parent { Some(end_of_stdin()) } else { None };
+    let work_path = Arc::new(OnceLock::new());
+    let parent_gone = args.exit_with_parent.then(|| end_of_stdin(Arc::clone(&work_path)));
 
     let budget = budget(&options);
     let executor =
         Executor::start(options, ExecutorExtensions::default()).await.map_err(|error| failure::of_volley(&error))?;
+    // Set once.
+    let _ = work_path.set(executor.work_path().to_owned());
     if args.ready_stdout {
         print(&format!("ready {}\n", executor.endpoint()))?;
     } else {
@@ -144,7 +149,7 @@ impl Signals {
 }
 
 /// A thread of its own, so that a child ends with its parent even if all runtimes hang.
-fn end_of_stdin() -> oneshot::Receiver<()> {
+fn end_of_stdin(work_path: Arc<OnceLock<PathBuf>>) -> oneshot::Receiver<()> {
     let (ended, end) = oneshot::channel();
     std::thread::spawn(move || {
         let mut buffer = [0; 64];
@@ -152,6 +157,9 @@ fn end_of_stdin() -> oneshot::Receiver<()> {
         while matches!(std::io::stdin().read(&mut buffer), Ok(1..)) {}
         let _ = ended.send(());
         std::thread::sleep(ORPHAN_WITHIN);
+        if let Some(path) = work_path.get() {
+            let _ = std::fs::remove_dir_all(path);
+        }
         std::process::exit(ExitStatus::Right as i32);
     });
     end
