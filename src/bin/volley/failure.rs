@@ -12,6 +12,10 @@ pub fn of_datafusion(error: &DataFusionError) -> CliError {
     }
     let message = one_line(&error.strip_backtrace());
     let failed = |code, remedy: &str| CliError::new(code, ExitStatus::Failed, message.clone(), remedy);
+    // DataFusion says it of `SET` in this form alone; the root is whatever the value's parser says.
+    if matches!(error, DataFusionError::Context(what, _) if what.starts_with("Error setting config")) {
+        return CliError::usage("VOLLEY-OPTION", message, "SHOW ALL lists options and values");
+    }
     match error.find_root() {
         DataFusionError::ResourcesExhausted(_) => failed("VOLLEY-MEMORY", "give more with --memory"),
         DataFusionError::SQL(..) => CliError::usage("VOLLEY-SQL", message, "correct the statement"),
