@@ -3,6 +3,7 @@
 mod cli;
 mod cluster;
 mod exchange_contract;
+mod faults;
 mod plans;
 mod queries;
 mod rooms;
