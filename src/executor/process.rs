@@ -156,7 +156,7 @@ impl Executor {
         let work_path = store.path().to_path_buf();
         let runtimes = runtimes(options.slots)?;
         let (cpu, io) = (runtimes.0.handle().clone(), runtimes.1.handle().clone());
-        let environment = runtime_env(&options, io.clone())?;
+        let environment = runtime_env(&options, store.path(), io.clone())?;
         let codec = extensions.codec.clone().unwrap_or_else(|| Arc::new(DefaultPhysicalExtensionCodec {}));
         let runner = TaskRunner::new(Arc::clone(&store), environment, codec, extensions.template.clone());
         let info = ExecutorInfo {
@@ -276,11 +276,12 @@ fn runtimes(slots: usize) -> Result<(Runtime, Runtime)> {
     Ok((cpu, io))
 }
 
-fn runtime_env(options: &ExecutorOptions, io: Handle) -> Result<Arc<RuntimeEnv>> {
+/// Operators spill below `spill_dir`, the store's own locked directory: one thing to remove, whatever ends the process.
+fn runtime_env(options: &ExecutorOptions, spill_dir: &Path, io: Handle) -> Result<Arc<RuntimeEnv>> {
     let operators = options.memory_bytes - options.shuffle_memory_bytes;
     let pool = GreedyMemoryPool::new(usize::try_from(operators).unwrap_or(usize::MAX));
     let disk = DiskManagerBuilder::default()
-        .with_mode(DiskManagerMode::Directories(vec![options.work_dir.clone()]))
+        .with_mode(DiskManagerMode::Directories(vec![spill_dir.to_owned()]))
         .with_max_temp_directory_size(options.disk_limit_bytes);
     RuntimeEnvBuilder::new()
         .with_memory_pool(Arc::new(TrackConsumersPool::new(pool, NAMED_CONSUMERS)))
