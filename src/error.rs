@@ -230,11 +230,7 @@ impl From<VolleyError> for DataFusionError {
 
 impl From<DataFusionError> for VolleyError {
     fn from(error: DataFusionError) -> Self {
-        let mut classed = Self::from_execution(&error);
-        if Self::find(&error).is_none() {
-            classed.source = None;
-        }
-        classed
+        Self::from_execution(&error)
     }
 }
 

@@ -183,22 +183,14 @@ fn range(
     Ok(Arc::new(BinaryExpr::new(low, Operator::And, high)))
 }
 
-/// A filter that a task's scan had put in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConsumedFilter {
-    /// The filter's expression id.
-    pub id: u64,
-}
-
 /// The task's plan with a `FilterExec` above every scan whose filters have a value. Values that a scan cannot use
 /// (a key that is an expression there, or of another type) are taken out of `values`.
 ///
 /// # Errors
 /// A plan that cannot be rebuilt.
-pub fn apply_filter_values(plan: &Plan, values: &mut FilterValues) -> DfResult<(Plan, Vec<ConsumedFilter>)> {
-    let mut used = vec![];
+pub fn apply_filter_values(plan: &Plan, values: &mut FilterValues) -> DfResult<Plan> {
     if values.is_empty() {
-        return Ok((Arc::clone(plan), used));
+        return Ok(Arc::clone(plan));
     }
     let rewritten = Arc::clone(plan).transform_up(|node| {
         let Some(scan) = node.downcast_ref::<DataSourceExec>() else { return Ok(Transformed::no(node)) };
@@ -220,7 +212,6 @@ pub fn apply_filter_values(plan: &Plan, values: &mut FilterValues) -> DfResult<(
                 values.remove(id);
                 continue;
             }
-            used.push(ConsumedFilter { id });
             let projected = match config.file_source.projection() {
                 None => Some(value),
                 // An error says that the scan does not hand out the column.
@@ -241,7 +232,7 @@ pub fn apply_filter_values(plan: &Plan, values: &mut FilterValues) -> DfResult<(
             }
         }
     })?;
-    Ok((rewritten.data, used))
+    Ok(rewritten.data)
 }
 
 /// Whether lists have the type of what they are compared with, as decoding requires.

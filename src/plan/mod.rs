@@ -17,6 +17,6 @@ mod tree;
 
 pub use cut::{CutSettings, cut};
 pub use display::display_graph;
-pub use filters::{ConsumedFilter, apply_filter_values, filter_predicate};
+pub use filters::{apply_filter_values, filter_predicate};
 pub use graph::{FilterSource, Place, Stage, StageGraph, StageOutput, StageTask};
 pub use safety::{executor_reason, scan_bytes};

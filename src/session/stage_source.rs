@@ -111,7 +111,7 @@ impl TaskSource for StageSource {
             .get(attempt.task.index())
             .ok_or_else(|| VolleyError::internal(format!("stage {} has no task {}", stage.id, attempt.task)))?;
         let mut values = self.filter_values(stage, finished)?;
-        let (plan, _) = apply_filter_values(&task.plan, &mut values)?;
+        let plan = apply_filter_values(&task.plan, &mut values)?;
         let writer: Arc<dyn ExecutionPlan> = Arc::new(stage.writer(task, plan)?);
         Ok(TaskDefinition {
             id: attempt,

@@ -118,7 +118,7 @@ impl InProcess {
             }
             for (index, task) in stage.tasks.iter().enumerate() {
                 let mut values = values.clone();
-                let (plan, _) = apply_filter_values(&task.plan, &mut values).map_err(|e| e.to_string())?;
+                let plan = apply_filter_values(&task.plan, &mut values).map_err(|e| e.to_string())?;
                 let writer: Arc<dyn ExecutionPlan> = Arc::new(stage.writer(task, plan).map_err(|e| e.to_string())?);
                 let definition = TaskDefinition {
                     id: TaskAttempt { query, stage: stage.id, task: TaskId(index as u32), attempt: AttemptId(0) },
